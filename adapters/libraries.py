@@ -1,4 +1,4 @@
-"""Optional libraries, and the line to type if one is missing."""
+"""Optional libraries, and the command that installs one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def require(caller: str, module: str) -> Any:
     Raises
     ------
     MissingDependencyError
-        With the line to type.
+        With the command that installs it.
     """
     try:
         return importlib.import_module(module)

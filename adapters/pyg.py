@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dynstore.adapters.cugraph.row_sampling import can_sample, pick_borrowed
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
-from dynstore.algorithms.sampling.hops import Fanout, pick_neighbors, sample_hops
+from dynstore.algorithms.sampling.hops import Fanout, Ranks, sample_hops
 from dynstore.arguments import check_count, check_flag, check_integer
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name, unknown_name
 from dynstore.graph import DynamicGraph
@@ -17,8 +16,6 @@ from dynstore.locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from dynstore.algorithms.sampling.hops import Pick
 
 __all__ = ["LiveSampler"]
 
@@ -43,8 +40,8 @@ class LiveSampler:
     replace : bool
         The same edge may be chosen more than once. A node with in-edges then has exactly so many.
     strategy : {"uniform", "last"}
-        "uniform": all edges of a node have the same probability. "last": those with the largest weights are chosen, for
-        graphs whose weights are times; of equal weights, those from the lowest rows.
+        "uniform": all edges of a node have the same probability. "last": those with the last times are chosen, if the
+        graph has ``timestamps``, else those with the largest weights; of equal ones, those from the lowest rows.
     disjoint : bool
         Each seed has a tree of its own, and shares no nodes with others.
     seed : int, optional
@@ -56,7 +53,7 @@ class LiveSampler:
     MissingDependencyError
         Without PyTorch or PyTorch Geometric.
     UnweightedGraphError
-        For "last" on an unweighted graph.
+        For "last" on a graph without times and weights.
     InputError
         For other arguments that cannot be used.
     """
@@ -77,10 +74,10 @@ class LiveSampler:
             raise unknown_name(CALLER, "strategy", strategy, STRATEGIES)
         replace, self.disjoint = check_flag(CALLER, "replace", replace), check_flag(CALLER, "disjoint", disjoint)
         largest = strategy == "last"
-        if largest and not G.is_weighted():
+        if largest and G.timestamps is None and not G.is_weighted():
             raise UnweightedGraphError(
-                f'{CALLER}: strategy is "last", which chooses the largest weights, and the graph has none; '
-                "wanted a graph whose weights are times"
+                f'{CALLER}: strategy is "last", and the graph has neither times nor weights; '
+                "make it with timestamps='int64'"
             )
         if largest and replace:
             raise InputError(f'{CALLER}: strategy is "last" with replace=True; the last neighbours are all different')
@@ -180,14 +177,9 @@ class LiveSampler:
         if seed.numel() and not 0 <= int(seed.min()) <= int(seed.max()) < num_vertices:
             stranger = int(seed.max()) if int(seed.min()) >= 0 else int(seed.min())
             raise InputError(f"{CALLER}: node {stranger} is no row of the graph; wanted 0 to {num_vertices - 1}")
-        sample = sample_hops(
-            G.snapshot(True),
-            G.backend.asarray(seed.numpy(), dtype=np.int64),
-            self._fanouts,
-            self.disjoint,
-            self._entropy(),
-            self._pick(),
-        )
+        rows = G.backend.asarray(seed.numpy(), dtype=np.int64)
+        sample = sample_hops(G.snapshot(True), rows, self._fanouts, self.disjoint, self._entropy(), self._ranks())
+        note_call(G, Call(CALLER, "own kernel", G.version, "nothing"))
         tensors = (
             None if array is None else torch.from_dlpack(array)
             for array in (sample.nodes, sample.neighbors, sample.centers, sample.trees)
@@ -204,12 +196,15 @@ class LiveSampler:
             num_sampled_edges=sample.edges_a_hop,
         )
 
-    def _pick(self) -> Pick:
+    def _ranks(self) -> Ranks | None:
         G = self.graph
-        if not self._fanouts[0].largest and can_sample(G):
-            return pick_borrowed(G, CALLER)
-        note_call(G, Call(CALLER, "own kernel", G.version, "nothing"))
-        return pick_neighbors(G.snapshot(True))
+        if not self._fanouts[0].largest:
+            return None
+        if G.timestamps is not None:
+            return Ranks(*G.slot_times(True))
+        weights = G.snapshot(True).weights
+        assert weights is not None
+        return Ranks(weights, G.backend.nothing(np.int32))
 
     def _entropy(self) -> list[int]:
         """Return what the random numbers of the next batch follow from.
@@ -240,4 +235,4 @@ def _refuse_kinds(index: Any) -> None:
             f"{CALLER}: the input has the type {index.input_type!r}; wanted none, as the graph has no types"
         )
     if index.time is not None:
-        raise InputError(f"{CALLER}: the input has times; wanted none, as the graph keeps no times")
+        raise InputError(f"{CALLER}: the input has times; wanted none: a batch is sampled from the current version")

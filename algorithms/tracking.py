@@ -115,11 +115,11 @@ class Report(NamedTuple):
         The graph's version that the result shows.
     path : {"incremental", "warm", "recomputed"}
     seconds : float
-        What it took, without making the frame; of results that are not timed, what it was expected to take.
+        The time of the result, without making the frame. If this result was not timed, the expected time.
     why : str
         Why this way was tried first.
     changes : int
-        Changed edges since the result before; where they were not counted, the size of the graph.
+        Changed edges since the result before. If they were not counted, the number of edges of the graph.
     expected : dict
         Path -> what each way was expected to take, in seconds; None where it was not measured before.
     """

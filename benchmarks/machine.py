@@ -27,7 +27,7 @@ VERSIONED = ("numpy", "numba", "pandas", "scipy", "cupy", "numba_cuda", "cudf", 
 
 @dataclass(frozen=True)
 class Finding:
-    """One item that ``dynstore info`` checks; ``remedy`` is the line to type if it is missing."""
+    """One item that ``dynstore info`` checks; ``remedy`` is the command that installs it."""
 
     name: str
     found: str | None

@@ -18,6 +18,7 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from math import prod
 from time import perf_counter
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
-from dynstore.typing import Array
+from dynstore.typing import Array, Memory
 
 __all__ = ["DEVICES", "Arena", "Backend", "Part", "Timer", "cuda_problem", "get_backend", "unknown_device"]
 
@@ -90,6 +91,53 @@ class Backend:
         except (MemoryError, OverflowError, ValueError) as error:  # the last two: impossible sizes
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             raise OutOfMemoryError(f"{self.name}: could not allocate {size} bytes ({error})") from error
+
+    def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> tuple[Array, np.ndarray]:
+        """Allocate host memory without filling, once as kernels use it and once as the host does.
+
+        On CUDA it is pinned: kernels read and write it in place, over the link. Elsewhere both are the same array.
+
+        Raises
+        ------
+        OutOfMemoryError
+            When so much host memory cannot be pinned.
+        """
+        count = int(np.prod(shape))
+        if not self.on_gpu or not count:
+            array = self.empty(shape, dtype)
+            return array, np.empty(shape, dtype) if self.on_gpu else array
+        cuda, size = self.xp.cuda, count * np.dtype(dtype).itemsize
+        try:
+            block = _PinnedBlock(cuda, size)
+        except (MemoryError, OverflowError, cuda.runtime.CUDARuntimeError) as error:
+            raise OutOfMemoryError(f"{self.name}: could not pin {size} bytes of host memory ({error})") from error
+        owned = cuda.UnownedMemory(block.memory.ptr, size, block, cuda.runtime.getDevice())
+        array = self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(owned, 0))
+        on_host = np.frombuffer(cuda.PinnedMemoryPointer(block.memory, 0), dtype, count)
+        return array, on_host.reshape(shape)
+
+    def empty_in(self, memory: Memory, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """Allocate without filling in device memory, or in host memory that kernels use in place."""
+        return self.pinned(shape, dtype)[0] if memory == "host" else self.empty(shape, dtype)
+
+    def bring(self, memory: Memory, values: Any) -> Array:
+        """Return host or device values as an array in one kind of memory; no copy if they are there already.
+
+        Arrays of this backend count as there: those in device memory are not moved to the host.
+        """
+        if memory == "device" or not self.on_gpu or not isinstance(values, np.ndarray):
+            return self.asarray(values)
+        array, on_host = self.pinned(values.shape, values.dtype)
+        on_host[...] = values
+        return array
+
+    def free_bytes(self) -> int | None:
+        """Return the bytes of device memory that can still be allocated; None where arrays lie in host memory."""
+        if not self.on_gpu:
+            return None
+        pool, (free, _) = self.xp.get_default_memory_pool(), self.xp.cuda.runtime.memGetInfo()
+        free, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())
+        return min(free, max(limit - int(pool.used_bytes()), 0)) if limit else free
 
     def nothing(self, dtype: Any) -> Array:
         """Return an empty array, the same one for all calls: allocating 0 bytes is as slow as any allocation."""
@@ -161,6 +209,23 @@ class Backend:
         """Wait until all work issued so far is done."""
         if self.on_gpu:
             self.xp.cuda.get_current_stream().synchronize()
+
+
+class _PinnedBlock:
+    """Pinned host memory that is given back once no kernel uses it any more.
+
+    It does not come from CuPy's pool, which keeps what it once had: this may be most of the host's memory.
+    """
+
+    def __init__(self, cuda: Any, size: int) -> None:
+        self._cuda = cuda
+        self.memory = cuda.PinnedMemory(size)
+
+    def __del__(self) -> None:
+        # Freeing is no work on a stream: kernels that use this memory have to be done. As the interpreter ends, there
+        # may be no CUDA left, and the process gives its memory back anyway.
+        with suppress(Exception):
+            self._cuda.runtime.deviceSynchronize()
 
 
 class Timer:

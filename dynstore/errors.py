@@ -67,7 +67,7 @@ class LimitError(InputError):
 
 
 class SavedGraphError(InputError):
-    """A folder cannot be read as a saved graph: it is none, is damaged, or was written by a newer dynstore."""
+    """A folder is no saved graph, is damaged, or was written by a newer dynstore."""
 
 
 class UnweightedGraphError(InputError, RuntimeError):
@@ -99,7 +99,7 @@ class FailedToConvergeError(DynstoreError, RuntimeError):
 
 
 class MissingDependencyError(DynstoreError, ImportError):
-    """An optional library is missing. The message has the line to type."""
+    """An optional library is missing. The message has the command that installs it."""
 
 
 def type_name(value: object) -> str:

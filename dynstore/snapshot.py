@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dynstore.bits import full_words, unpack_bits
 from dynstore.errors import InputTypeError, StaleSnapshotError
 from dynstore.pins import export
+from dynstore.stores.table.selection import count_before, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend
     from dynstore.pins import Pins
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Memory
 
 __all__ = ["GapCSR", "Lease"]
 
@@ -66,6 +67,9 @@ class GapCSR:
         The version of the graph.
     backend : Backend
         The device of the arrays.
+    memory : {"device", "host"}
+        Where ``indices``, ``sources`` and ``weights`` lie: in device memory, or in host memory that kernels read in
+        place.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class GapCSR:
         num_edges: int,
         lease: Lease | None = None,
         pins: Pins | None = None,
+        memory: Memory = "device",
     ) -> None:
         self.backend = backend
         self._offsets = offsets
@@ -88,6 +93,7 @@ class GapCSR:
         self._weights = weights
         self._lease = lease or Lease(0)
         self._pins = pins
+        self.memory: Memory = memory
         self.num_vertices = int(offsets.shape[0]) - 1
         self.num_slots = int(indices.shape[0])
         self.num_edges = num_edges
@@ -162,20 +168,18 @@ class GapCSR:
         GapCSR
             All its slots hold edges.
         """
-        weights = self.weights
-        backend, xp = self.backend, self.backend.xp
-        mask = self.mask()
-        before = xp.zeros(self.num_slots + 1, dtype=self._offsets.dtype)
-        xp.cumsum(mask, out=before[1:])
+        backend, columns, mask = self.backend, (self.sources, self.indices, self.weights), self.mask()
+        sources, indices, weights = select(backend, columns, mask, self.memory)
         return GapCSR(
             backend,
-            before[self._offsets],
-            self._sources[mask],
-            self._indices[mask],
+            count_before(backend, mask, self._offsets),
+            sources,
+            indices,
             full_words(backend, self.num_edges),
-            None if weights is None else weights[mask],
+            weights,
             self.num_edges,
             Lease(self.version),
+            memory=self.memory,
         )
 
     def with_weights(self, weights: Array) -> GapCSR:
@@ -189,6 +193,7 @@ class GapCSR:
             weights,
             self.num_edges,
             self._lease,
+            memory=self.memory,
         )
 
     def end(self) -> None:

@@ -42,7 +42,9 @@ def stream(
     ],
     window: Annotated[
         str | None,
-        typer.Option(help="Keep so many rows, or a length of time such as 1h or 30min.", rich_help_panel=_GRAPH),
+        typer.Option(
+            help="Keep this many rows, or the rows of a length of time such as 1h or 30min.", rich_help_panel=_GRAPH
+        ),
     ] = None,
     monitor: Annotated[
         list[str] | None,
@@ -68,10 +70,11 @@ def stream(
     max_delay: Annotated[float, typer.Option(help="Seconds until a batch closes.", rich_help_panel=_DATA)] = 0.05,
     max_pending: Annotated[int, typer.Option(help="The most rows that wait.", rich_help_panel=_DATA)] = 4_000_000,
     overflow: Annotated[
-        str, typer.Option(help="When more come: block, drop-oldest or error.", rich_help_panel=_DATA)
+        str, typer.Option(help="What happens when more arrive: block, drop-oldest or error.", rich_help_panel=_DATA)
     ] = "block",
     lateness: Annotated[
-        str | None, typer.Option(help="Rows that are older than this stay out, as 10s.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(help="Ignore rows that are late by more than this, such as 10s.", rich_help_panel=_DATA),
     ] = None,
     log: Annotated[
         Path | None,
@@ -79,11 +82,11 @@ def stream(
             help="Folder of a database: the graph survives a crash, and goes on where it was.", rich_help_panel=_GRAPH
         ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="End after so long.", rich_help_panel=_DATA)] = None,
+    seconds: Annotated[float | None, typer.Option(help="End after this many seconds.", rich_help_panel=_DATA)] = None,
 ) -> None:
     """Put a stream of edges into a graph, and show its rates and answers until it ends or Ctrl-C.
 
-    On a terminal the display is live; elsewhere it is a line a second.
+    On a terminal the display is live; elsewhere a line is printed each second.
     """
     from dynstore.backend import DEVICES, unknown_device
     from dynstore.streams import Stream

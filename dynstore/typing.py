@@ -9,10 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["MAX_INT32", "Array", "Device", "Frame", "Frames", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
+__all__ = [
+    "MAX_INT32",
+    "Array",
+    "Device",
+    "Frame",
+    "Frames",
+    "Memory",
+    "OnDuplicate",
+    "Path",
+    "ReorderReport",
+    "UpdateReport",
+]
 
 Array: TypeAlias = Any
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
+Memory: TypeAlias = Literal["device", "host"]
 Frames: TypeAlias = Literal["auto", "pandas", "polars", "cudf", "pyarrow"]
 OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]
@@ -24,9 +36,9 @@ MAX_INT32 = (1 << 31) - 1
 class Frame(Protocol):
     """A table of results: a frame of pandas, polars or cuDF, or a table of pyarrow.
 
-    Which of them is decided when a program runs, by the graph's device and its option ``frames``. So a type checker
-    knows only what all of them have; it takes any other attribute as it comes. In a program that relies on one library,
-    ``typing.cast(pandas.DataFrame, frame)`` says so.
+    The graph's device and its option ``frames`` decide which of them it is, when the program runs. A type checker knows
+    the attributes that all of them have, and accepts any other attribute. To name the library in a program, use
+    ``typing.cast(pandas.DataFrame, frame)``.
     """
 
     @property
@@ -66,7 +78,7 @@ class UpdateReport(NamedTuple):
     expired : int
         Edges that were deleted because their last time was too old; ``deleted`` does not count them.
     late : int
-        Rows of the batch that stayed out because their time was too old.
+        Rows of the batch that were ignored because their time was too old.
     """
 
     inserted: int = 0
@@ -82,7 +94,7 @@ class UpdateReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReorderReport:
-    """How far the order of the vertices had drifted from falling degree.
+    """How far the order of the vertices was from falling degree.
 
     Degrees are compared by class: 0, 1, 2-3, 4-7, 8-15 and so on. A vertex is out of order if sorting by degree would
     put a vertex of another class in its place.

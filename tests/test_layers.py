@@ -42,7 +42,7 @@ LAYERS = [
     ("graph.delta", "graph.options", "graph.queries", "graph.versions.undo"),
     ("graph.neighborhoods",),
     ("graph.orientations",),
-    ("graph.display", "graph.recording", "graph.tracked"),
+    ("graph.display", "graph.recording", "graph.spilling", "graph.tracked"),
     ("graph.updates",),
     ("graph.deletions",),
     ("graph.exchanges",),

@@ -41,7 +41,7 @@ def as_cugraph(
     Raises
     ------
     MissingDependencyError
-        Without cuGraph; the message has the line to type.
+        Without cuGraph; the message has the command that installs it.
     InputTypeError
         For anything that is no DynamicGraph.
     """

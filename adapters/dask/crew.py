@@ -132,7 +132,12 @@ class Crew:
         await asyncio.gather(*(_tell(self.client, ranks.end, (self._group,), address) for address in self.addresses))
 
     async def _run(self, address: str, function: Callable[..., Any], *args: Any) -> Outcome:
-        found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        try:
+            found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        except OSError:  # of the connection: the worker is lost
+            raise
+        except Exception as error:  # what was sent cannot be read there, as where a module is missing
+            return Outcome(error=error)
         return found
 
     def _all(

@@ -10,7 +10,7 @@ from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.sampling.hops import Fanout
+    from dynstore.algorithms.sampling.hops import Fanout, Ranks
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -25,7 +25,7 @@ UNIT = 2.0**-53
 FREE = -1
 
 
-def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int) -> tuple[Array, Array]:
+def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int, ranks: Ranks | None = None) -> tuple[Array, Array]:
     """Choose neighbours of each row.
 
     Parameters
@@ -36,6 +36,8 @@ def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int) -> tuple[Ar
     fanout : Fanout
     seed : int
         Below 2^64; the result follows from it.
+    ranks : Ranks, optional
+        Wanted for ``fanout.largest``.
 
     Returns
     -------
@@ -46,8 +48,8 @@ def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int) -> tuple[Ar
     total = k_count_choices(csr.offsets, csr.valid, rows, fanout.most, replace, ends)
     places, slots = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
     if fanout.largest and fanout.most >= 0:
-        assert csr.weights is not None
-        k_choose_largest(csr.offsets, csr.valid, csr.weights, rows, ends, places, slots)
+        assert ranks is not None
+        k_choose_largest(csr.offsets, csr.valid, *ranks, rows, ends, places, slots)
     else:
         k_choose_any(csr.offsets, csr.valid, rows, ends, replace, np.uint64(seed), places, slots)
     return places, csr.indices[slots].astype(np.int64)
@@ -200,8 +202,8 @@ def d_select(valid, begin, degree, state, chosen):
 
 
 @njit(cache=True, nogil=True)
-def k_choose_largest(offsets, valid, weights, rows, ends, places, slots):
-    """Choose the slots with the largest weights of each row, of equal ones the first; they ascend."""
+def k_choose_largest(offsets, valid, values, records, rows, ends, places, slots):
+    """Choose the slots of the highest rank of each row, of equal ones the first; they ascend."""
     first = 0
     for i in range(rows.shape[0]):
         count = ends[i] - first
@@ -215,25 +217,31 @@ def k_choose_largest(offsets, valid, weights, rows, ends, places, slots):
                 held += 1
                 if held == count:
                     for root in range(count // 2 - 1, -1, -1):
-                        d_sift(weights, chosen, root)
-            elif weights[slot] > weights[chosen[0]]:
+                        d_sift(values, records, chosen, root)
+            elif d_rank(values, records, slot) > d_rank(values, records, chosen[0]):
                 chosen[0] = slot
-                d_sift(weights, chosen, 0)
+                d_sift(values, records, chosen, 0)
         chosen.sort()
         for j in range(first, first + count):
             places[j] = i
         first += count
 
 
+@njit(inline="always")
+def d_rank(values, records, slot):
+    """Return the rank of the edge in a slot; see ``Ranks``."""
+    return values[records[slot] if records.shape[0] > 0 else slot]
+
+
 @njit
-def d_sift(weights, chosen, root):
-    """Move a heap's entry down to its place. On top is the least weight and, of equal ones, the last slot."""
+def d_sift(values, records, chosen, root):
+    """Move a heap's entry down to its place. On top is the lowest rank and, of equal ones, the last slot."""
     slot = chosen[root]
     while 2 * root + 1 < chosen.shape[0]:
         child = 2 * root + 1
-        if child + 1 < chosen.shape[0] and d_goes_first(weights, chosen[child + 1], chosen[child]):
+        if child + 1 < chosen.shape[0] and d_goes_first(values, records, chosen[child + 1], chosen[child]):
             child += 1
-        if not d_goes_first(weights, chosen[child], slot):
+        if not d_goes_first(values, records, chosen[child], slot):
             break
         chosen[root] = chosen[child]
         root = child
@@ -241,9 +249,10 @@ def d_sift(weights, chosen, root):
 
 
 @njit(inline="always")
-def d_goes_first(weights, one, other):
+def d_goes_first(values, records, one, other):
     """Whether slot ``one`` is given up before slot ``other``."""
-    return weights[one] < weights[other] or (weights[one] == weights[other] and one > other)
+    rank, another = d_rank(values, records, one), d_rank(values, records, other)
+    return rank < another or (rank == another and one > other)
 
 
 @njit(cache=True, nogil=True)

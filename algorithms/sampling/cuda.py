@@ -1,7 +1,4 @@
-"""Sampling neighbours by array operations, for a graph on the GPU that cuGraph does not sample.
-
-cuGraph does not choose by weight, and samples a row only once a call.
-"""
+"""Sampling neighbours on a GPU, by array operations."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.sampling.hops import Fanout
+    from dynstore.algorithms.sampling.hops import Fanout, Ranks
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["number_nodes", "sample_rows"]
 
 
-def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int) -> tuple[Array, Array]:
+def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int, ranks: Ranks | None = None) -> tuple[Array, Array]:
     """Choose neighbours of each row, as on the host; all slots of the rows are read."""
     xp = csr.backend.xp
     places, slots = _edges_of(csr, rows)
@@ -33,9 +30,10 @@ def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int) -> tuple[Ar
         else:
             keys = _random_numbers(xp, seed, slots.shape[0])
             if fanout.largest:
-                assert csr.weights is not None
-                keys = -csr.weights[slots].astype(np.float64)
-            order = xp.lexsort(xp.stack((keys, places.astype(np.float64))))
+                assert ranks is not None
+                keys = ranks.values[ranks.records[slots] if ranks.records.shape[0] else slots]
+                keys = ~keys.astype(np.int64) if keys.dtype.kind == "i" else -keys.astype(np.float64)
+            order = xp.lexsort(xp.stack((keys, places.astype(keys.dtype))))
             order = xp.sort(order[xp.arange(order.shape[0]) - (ends - degrees)[places] < fanout.most])
             places, slots = places[order], slots[order]
     return places, csr.indices[slots].astype(np.int64)

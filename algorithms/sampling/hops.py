@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["Fanout", "Pick", "Sample", "pick_neighbors", "sample_hops"]
+__all__ = ["Fanout", "Ranks", "Sample", "sample_hops"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Fanout:
     replace : bool
         The same edge may be chosen again. A row with edges then has exactly ``most`` choices.
     largest : bool
-        Choose those with the largest weights, not at random; of equal weights, those of the lowest neighbours.
+        Choose those of the highest rank, not at random; of equal ranks, those of the lowest neighbours.
     """
 
     most: int
@@ -34,8 +33,19 @@ class Fanout:
     largest: bool = False
 
 
-# Chooses neighbours of rows with a seed: (rows, fanout, seed) -> (places in rows, neighbours).
-Pick: TypeAlias = "Callable[[Array, Fanout, int], tuple[Array, Array]]"
+class Ranks(NamedTuple):
+    """What edges are ranked by.
+
+    Attributes
+    ----------
+    values : array
+        Of each slot: weights. Or of each record: times.
+    records : array
+        The record of each slot, shape (S,); none if ``values`` are of slots.
+    """
+
+    values: Array
+    records: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +72,20 @@ class Sample:
     edges_a_hop: list[int]
 
 
-def pick_neighbors(csr: GapCSR) -> Pick:
-    """Return what chooses neighbours by our own kernels."""
-    kernels = csr.backend.kernels("dynstore.algorithms.sampling")
-    return lambda rows, fanout, seed: kernels.sample_rows(csr, rows, fanout, seed)
-
-
 def sample_hops(
-    csr: GapCSR, seeds: Array, fanouts: list[Fanout], disjoint: bool, entropy: list[int], pick: Pick
+    csr: GapCSR,
+    seeds: Array,
+    fanouts: list[Fanout],
+    disjoint: bool,
+    entropy: list[int],
+    ranks: Ranks | None = None,
 ) -> Sample:
     """Choose neighbours of the seeds, then of the nodes that were found, one hop for each fanout.
 
     Parameters
     ----------
     csr : GapCSR
-        For the number of vertices and the device; ``pick`` reads the same version.
+        Rows are what hops start from.
     seeds : array, shape (B,), int64
         Rows; the same one may be there several times.
     fanouts : list of Fanout
@@ -84,9 +93,10 @@ def sample_hops(
         Each seed has a tree of its own: a node that two of them find is there twice.
     entropy : list of int
         The sample follows from it.
-    pick : callable
+    ranks : Ranks, optional
+        Wanted by fanouts with ``largest``.
     """
-    xp, number_nodes = csr.backend.xp, csr.backend.kernels("dynstore.algorithms.sampling").number_nodes
+    xp, kernels = csr.backend.xp, csr.backend.kernels("dynstore.algorithms.sampling")
     nodes = seeds
     trees = xp.arange(seeds.shape[0]) if disjoint else None
     neighbors, centers = [xp.empty(0, dtype=np.int64)], [xp.empty(0, dtype=np.int64)]
@@ -96,14 +106,14 @@ def sample_hops(
             nodes_a_hop.append(0)
             edges_a_hop.append(0)
             continue
-        places, found = pick(nodes[begin:], fanout, _seed_of([*entropy, hop]))
+        places, found = kernels.sample_rows(csr, nodes[begin:], fanout, _seed_of([*entropy, hop]), ranks)
         places += begin
         if trees is None:
-            numbers, new = number_nodes(csr.backend, nodes, found)
+            numbers, new = kernels.number_nodes(csr.backend, nodes, found)
         else:  # a node and its tree are one key
             found_trees = trees[places]
             keys = found_trees * csr.num_vertices + found
-            numbers, new = number_nodes(csr.backend, trees * csr.num_vertices + nodes, keys)
+            numbers, new = kernels.number_nodes(csr.backend, trees * csr.num_vertices + nodes, keys)
             trees = xp.concatenate((trees, found_trees[new]))
         neighbors.append(numbers)
         centers.append(places)

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -100,8 +103,20 @@ def measure(
     return costs
 
 
+def _rows(costs: Costs, timestamps: str, steps: int) -> list[dict[str, Any]]:
+    kind = "directed" if costs.graph.is_directed() else "undirected"
+    return [
+        {
+            "store": f"{way}, {kind}, {timestamps} times", "device": costs.graph.device, "operation": "total",
+            "algorithm": None, "batch": int(np.median(costs.expired)), "edges": costs.graph.number_of_edges(),
+            "steps": steps, **percentiles(costs.times[way]), "bytes": None,
+        }
+        for way in WAYS
+    ]  # fmt: skip
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure, print, and write the JSON of schema 1 on request."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.expire", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
@@ -112,6 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--directed", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--timestamps", default="int64", choices=("int32", "int64"))
     parser.add_argument("--in-edges", action="store_true", help="keep in-edges, too")
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     sizes = given.scale, given.edge_factor, given.batch, given.steps
     costs = measure(*sizes, given.device, given.directed, given.timestamps, given.in_edges, given.seed)
@@ -119,6 +135,13 @@ def main(arguments: list[str] | None = None) -> None:
     medians = {way: percentiles(costs.times[way])["median_ms"] for way in WAYS}
     for way in WAYS:
         print(f"{way:14} {medians[way]:9.3f} {medians[way] / medians['delete_edges']:6.2f} of the deletion")
+    if given.json is not None:
+        dataset = {
+            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
+            "edges": given.edge_factor << given.scale, "seed": given.seed,
+        }  # fmt: skip
+        rows = _rows(costs, given.timestamps, given.steps)
+        write_document(given.json, "expire-costs", arguments, dataset, rows, module="costs.expire")
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -110,8 +112,24 @@ def _show(G: DynamicGraph, times: dict[str, dict[str, list[float]]], batch: int,
     print("undo {:.1f} MB, copy {:.0f} MB, graph {:.0f} MB".format(*megabytes))
 
 
+def _rows(G: DynamicGraph, times: dict[str, dict[str, list[float]]], batch: int, steps: int) -> list[dict[str, Any]]:
+    """Return the rows of the results; those of a pin's reads have its bytes."""
+    memory = {name: round(percentiles(times["1 pin"][f"{name} bytes"])["median_ms"]) for name in ("undo", "copy")}
+    held = {"insert": memory["undo"], "copy": memory["copy"]}
+    return [
+        {
+            "store": f"{name}, {kind}", "device": G.device, "operation": "total", "algorithm": None,
+            "batch": batch if name in ("insert", "delete") else QUERIES, "edges": G.number_of_edges(), "steps": steps,
+            **percentiles(values), "bytes": held.get(name) if kind == "1 pin" else None,
+        }
+        for kind, found in times.items()
+        for name, values in found.items()
+        if not name.endswith("bytes")
+    ]  # fmt: skip
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure, print, and write the JSON of schema 1 on request."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.pins", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
@@ -120,9 +138,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--weighted", action="store_true")
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     sizes = given.scale, given.edge_factor, given.batch, given.steps
-    _show(*measure(*sizes, given.device, given.weighted, given.seed), given.batch, given.steps)
+    found = measure(*sizes, given.device, given.weighted, given.seed)
+    _show(*found, given.batch, given.steps)
+    if given.json is not None:
+        dataset = {
+            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
+            "edges": given.edge_factor << given.scale, "seed": given.seed,
+        }  # fmt: skip
+        rows = _rows(*found, given.batch, given.steps)
+        write_document(given.json, "pin-costs", arguments, dataset, rows, module="costs.pins")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ MAX_SCALE = 30
 OUT, INTO = 1, 2
 # Events of a piece, at most, unless one vertex has more: some 4 GiB of keys.
 PIECE_EVENTS = 1 << 29
+# Device memory that making a piece takes: its keys, room to sort them, and its rows.
+PIECE_BYTES = 40 * PIECE_EVENTS
+# Edges that get weights at a time.
+WEIGHED = 1 << 24
 # Weights are 1 to this; what mixes the ends of an edge.
 MAX_WEIGHT = 100
 SPREAD_LOW, SPREAD_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -77,6 +81,15 @@ class RmatGraph:
             for low, high, begin, end in zip(bounds[:-1], bounds[1:], before[:-1], before[1:], strict=True)
         ]
 
+    def fits(self, kind: int, weighted: bool = False) -> bool:
+        """Return whether all rows fit the device at once, beside what makes a piece of them."""
+        if not self.backend.on_gpu:
+            return True
+        total = sum(count for *_, count in self._bounds[OUT | INTO if self.is_symmetric else kind])
+        wanted = total * (8 if weighted else 4) + self.num_vertices * 8 + PIECE_BYTES
+        free = self.backend.xp.cuda.runtime.memGetInfo()[0] + self.backend.xp.get_default_memory_pool().free_bytes()
+        return bool(wanted < free)
+
     def pieces(self, kind: int, weighted: bool = False) -> Iterator[tuple[Array, ...]]:
         """Yield degrees and destinations of the rows, in order, and with ``weighted`` weights; ``kind``: OUT or INTO.
 
@@ -100,6 +113,13 @@ class RmatGraph:
         return (*rows, self._weigh(keys)) if weighted else rows
 
     def _weigh(self, keys: Array) -> Array:
+        weights: Array = self.backend.empty(int(keys.shape[0]), np.float32)
+        for begin in range(0, int(keys.shape[0]), WEIGHED):
+            weights[begin : begin + WEIGHED] = self._mix(keys[begin : begin + WEIGHED])
+        return weights
+
+    def _mix(self, keys: Array) -> Array:
+        """Return the weights of some edges."""
         xp = self.backend.xp
         one, other = keys >> 32, keys & 0xFFFFFFFF
         mixed = xp.minimum(one, other).astype(np.uint64) * SPREAD_LOW + xp.maximum(one, other).astype(np.uint64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.distributed.counting import OPERATIONS, letter_bytes
-from dynstore.distributed.owners import find_owners
+from dynstore.distributed.owners import Owners
 
 __all__ = [
     "ALGORITHMS",
@@ -148,7 +148,7 @@ class Tally:
 def new_tally(graph: Graph, size: int) -> Tally:
     """Return empty counts for a graph whose vertices are spread by hash."""
     backend = get_backend("cpu")
-    owners = find_owners(backend, "hash", size, None)
+    owners = Owners(backend, "hash", size, None)
     return Tally(size, owners(np.arange(graph.num_vertices, dtype=np.int32)).astype(np.int64))
 
 
@@ -177,7 +177,6 @@ def _count_update(graph: Graph, size: int, src: np.ndarray, dst: np.ndarray, col
     if not graph.directed:
         proper = src != dst
         ranks, src = np.concatenate((ranks, ranks[proper])), np.concatenate((src, dst[proper]))
-    tally.agree()  # on numbers
     tally.route(tally.table(ranks, src), columns)
     tally.agree(2)  # the vote, and the counts
     tally.rounds, tally.vertices = 1, graph.num_vertices
@@ -188,24 +187,17 @@ def _count_update(graph: Graph, size: int, src: np.ndarray, dst: np.ndarray, col
 
 
 def count_bfs(graph: Graph, size: int, source: int) -> Tally:
-    """Count ``bfs``: a rank sends each vertex that its own edges reach once."""
+    """Count ``bfs``: after each level all ranks get a byte for each vertex. The work is that of a top-down search."""
     tally, levels = new_tally(graph, size), _levels(graph, source)
-    reached = np.flatnonzero(levels[graph.src] >= 0)
-    ranks, levels_of = tally.owner[graph.src[reached]], levels[graph.src[reached]]
-    tally.rows += np.bincount(ranks, minlength=size)
-    order = np.argsort(levels_of, kind="stable")
-    pairs, first = np.unique((ranks * graph.num_vertices + graph.dst[reached])[order], return_index=True)
-    sent_at = levels_of[order][first]
+    reached = levels[graph.src] >= 0
+    tally.rows += np.bincount(tally.owner[graph.src[reached]], minlength=size)
     tally.rounds = int(levels.max()) + 1
-    for level in range(tally.rounds):
-        now = pairs[sent_at == level]
-        tally.agree()
-        tally.route(tally.table(now // graph.num_vertices, now % graph.num_vertices), (ID_BYTES,))
-    tally.agree()  # that no vertex is left
-    for _ in range(2):  # distances and predecessors
-        tally.reduce(ID_BYTES * graph.num_vertices)
+    tally.agree(tally.rounds + 1)  # the last one finds that no vertex is left
+    for _ in range(tally.rounds):
+        tally.reduce(graph.num_vertices)
+    tally.reduce(ID_BYTES * graph.num_vertices)  # predecessors
     tally.agree()
-    tally.vertices = 2 * graph.num_vertices
+    tally.vertices = (tally.rounds + 1) * graph.num_vertices
     return tally
 
 
@@ -262,9 +254,10 @@ def count_pagerank(graph: Graph, size: int, source: int) -> Tally:
     """Count ``pagerank`` with its defaults: an iteration is one sum of V numbers."""
     del source
     tally = new_tally(graph, size)
-    tally.rounds = _iterations(graph) + 1
+    tally.rounds = _iterations(graph) + 1  # the last one finds that the one before has converged
+    tally.reduce(SUM_BYTES * graph.num_vertices)  # of weights
     for _ in range(tally.rounds):
-        tally.reduce(SUM_BYTES * graph.num_vertices)
+        tally.reduce(SUM_BYTES * (graph.num_vertices + 2))
     tally.agree()
     tally.vertices = tally.rounds * graph.num_vertices
     tally.rows += tally.rounds * np.bincount(tally.owner[graph.src], minlength=size)

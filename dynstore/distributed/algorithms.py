@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.components.api import components_frame, read_components
+from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.link_analysis.api import pagerank_frame, read_numbers
 from dynstore.bits import full_words
 from dynstore.distributed.calls import Call
@@ -34,14 +35,15 @@ def pagerank(
     Parameters
     ----------
     G : ShardedGraph
-        As for :func:`dynstore.pagerank`.
+        As for :func:`dynstore.pagerank`. On a directed graph the first call makes a table of in-edges on each rank,
+        which updates keep from then on.
     alpha, max_iter, tol, fail_on_nonconvergence
         As for :func:`dynstore.pagerank`, the same on all ranks.
 
     Returns
     -------
     frame
-        As :func:`dynstore.pagerank`: all vertices, on each rank. It is computed in float64.
+        As :func:`dynstore.pagerank`: all vertices, on each rank, the same bits.
 
     Raises
     ------
@@ -51,33 +53,36 @@ def pagerank(
         If a rank has raised something else, has ended, or does not come.
     """
     check_sharded("pagerank", G)
-    shard, num_vertices = G.shard, G.number_of_vertices()
-    xp = shard.backend.xp
-    with Call(G.comm, "pagerank") as call, MemoryChecked("pagerank"):
+    shard, comm, num_vertices = G.shard, G.comm, G.number_of_vertices()
+    with Call(comm, "pagerank") as call, MemoryChecked("pagerank"):
         alpha, tol, limit = read_numbers(alpha, tol, max_iter)
-        src, dst, weights = shard._numbered_edges(once=False)
-        if weights is not None and bool((weights < 0).any()):
+        kernels, out = shard.backend.kernels("dynstore.distributed", "ranks"), shard.snapshot()
+        if has_negative_weights(out):
             raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
-        weights = xp.ones(len(src)) if weights is None else weights.astype(np.float64)
-        sums = call.all_reduce(xp.bincount(src, weights=weights, minlength=num_vertices))
-        shares = weights / xp.where(sums == 0, 1.0, sums)[src]
-        dangling = sums == 0
-        ranks = xp.full(num_vertices, 1.0 / max(num_vertices, 1))
-        error = 0.0 if num_vertices == 0 else np.inf
-        iterations = 0
-        while error >= tol and iterations < limit and num_vertices:
-            came = call.all_reduce(xp.bincount(dst, weights=shares * ranks[src], minlength=num_vertices))
-            left = 1.0 - alpha + alpha * float(ranks[dangling].sum())
-            new = alpha * came + left / num_vertices
-            error, ranks = float(xp.abs(new - ranks).sum()), new
-            iterations += 1
-        converged = num_vertices == 0 or error < tol
+        into = shard.snapshot(transposed=True) if G.is_directed() else out
+        dtype = shard.weight_dtype if G.is_weighted() else np.float32
+        if not num_vertices:
+            frame = pagerank_frame(shard, shard.backend.empty(0, dtype))
+            return frame if fail_on_nonconvergence else (frame, True)
+        out_weights = call.all_reduce(kernels.sum_weights(out))
+        part = num_vertices * comm.rank // comm.size, num_vertices * (comm.rank + 1) // comm.size
+        ranking, error = kernels.Ranking(into, out_weights, alpha, part), np.inf
+        for iteration in range(limit):
+            totals = call.all_reduce(ranking.sum_shares())
+            if iteration and tol > 0:  # the change by the step before
+                error = float(totals[-1])
+                if error < tol:
+                    break
+            ranking.advance(totals)
+        else:
+            error = float(call.all_reduce(ranking.change)[0])
+        converged = error < tol
         if fail_on_nonconvergence and not converged:
             raise FailedToConvergeError(
-                f"pagerank: failed to converge: after {iterations} iterations the ranks still change by {error:.3g}; "
+                f"pagerank: failed to converge: after {limit} iterations the ranks still change by {error:.3g}; "
                 f"wanted less than tol={tol:g}. Raise max_iter or tol, or pass fail_on_nonconvergence=False"
             )
-        frame = pagerank_frame(shard, ranks.astype(shard.weight_dtype if G.is_weighted() else np.float32))
+        frame = pagerank_frame(shard, ranking.ranks.astype(dtype))
     return frame if fail_on_nonconvergence else (frame, converged)
 
 

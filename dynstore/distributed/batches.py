@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dynstore.ids.base import Names
     from dynstore.typing import Array
 
-__all__ = ["Numbered", "Part", "host_ids", "join_ids", "number_alike", "read_rows", "route_rows"]
+__all__ = ["Part", "Routed", "host_ids", "join_ids", "number_alike", "read_rows", "route_rows"]
 
 
 class Part(NamedTuple):
@@ -43,18 +43,22 @@ class Part(NamedTuple):
     strangers: np.ndarray | None
 
 
-class Numbered(NamedTuple):
-    """Rows under numbers that all ranks agree on.
+class Routed(NamedTuple):
+    """Rows of the sources that this rank owns, of all ranks.
 
     Attributes
     ----------
-    columns : EdgeColumns
+    batches : list of EdgeColumns
+        In the order of ranks and rows.
     num_rows : int
-        Rows on all ranks.
+        Rows of all batches on all ranks, as they were brought.
+    num_vertices : int
+        V, with all rows' ids if they are numbers and may become vertices.
     """
 
-    columns: EdgeColumns
+    batches: list[EdgeColumns]
     num_rows: int
+    num_vertices: int
 
 
 def read_rows(
@@ -113,24 +117,19 @@ def join_ids(caller: str, parts: Sequence[np.ndarray | None]) -> np.ndarray:
     return np.unique(np.concatenate([ids for _, ids in given]))
 
 
-def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part) -> tuple[Numbered, Numbered, IdPlan]:
-    """Agree on the numbers of ids that are no vertices yet; return both batches, and the plan for the new ids."""
-    strangers = arriving.strangers, leaving.strangers
-    rows = [len(part.columns.src) for part in (arriving, leaving)]
-    agreed = call.agree((arriving.num_vertices, strangers, rows))
+def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part) -> tuple[tuple[Part, Part], IdPlan]:
+    """Agree on the numbers of ids that are no vertices yet; return both parts, and the plan for the new ids."""
     num_vertices = shard.number_of_vertices()
-    naming = IdPlan(max(most for most, _, _ in agreed))
-    totals = [sum(rows[place] for _, _, rows in agreed) for place in range(2)]
-    if not shard.is_renumbered():
-        return Numbered(arriving.columns, totals[0]), Numbered(leaving.columns, totals[1]), naming
-    joined = [join_ids(call.caller, [strangers[place] for _, strangers, _ in agreed]) for place in range(2)]
+    agreed = call.agree((arriving.strangers, leaving.strangers))
+    joined = [join_ids(call.caller, [strangers[place] for strangers in agreed]) for place in range(2)]
+    naming = IdPlan(num_vertices)
     if joined[0].shape[0]:
         naming = shard.ids.plan_vertices(call.caller, joined[0], num_vertices)
-    batches = [
-        Numbered(_renumbered(shard, part, ids, num_vertices), total)
-        for part, ids, total in zip((arriving, leaving), joined, totals, strict=True)
-    ]
-    return batches[0], batches[1], naming
+    parts = (
+        arriving._replace(columns=_renumbered(shard, arriving, joined[0], num_vertices)),
+        leaving._replace(columns=_renumbered(shard, leaving, joined[1], num_vertices)),
+    )
+    return parts, naming
 
 
 def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertices: int) -> EdgeColumns:
@@ -147,25 +146,31 @@ def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertice
     return EdgeColumns(translated(columns.src), translated(columns.dst), columns.weights, -1)
 
 
-def route_rows(call: Call, shard: DynamicGraph, owners: Owners, directed: bool, batch: Numbered) -> EdgeColumns:
-    """Return the rows of the sources that this rank owns, of all ranks, in the order of ranks and rows.
+def route_rows(call: Call, shard: DynamicGraph, owners: Owners, directed: bool, parts: Sequence[Part]) -> Routed:
+    """Bring rows of one or more batches to the owners of their sources.
 
     Undirected edges go to the owners of both ends, in two directions that follow each other.
     """
-    columns, backend = batch.columns, shard.backend
-    if not batch.num_rows:
-        return columns
-    given = [columns.src, columns.dst, *([] if columns.weights is None else [columns.weights])]
-    if not directed:
-        given = _in_both_directions(shard, given)
-    _, given, counts = sort_by_owner(backend, owners(given[0]), given, call.comm.size)
-    came, _ = call.all_to_all(given, counts)
-    return EdgeColumns(came[0], came[1], came[2] if len(came) > 2 else None, -1)
-
-
-def _in_both_directions(shard: DynamicGraph, columns: list[Array]) -> list[Array]:
-    """Return each row followed by the same edge in the other direction, loops once."""
-    src, dst = columns[:2]
-    proper = shard.backend.xp.stack((shard.backend.xp.ones(len(src), bool), src != dst), axis=1).reshape(-1)
-    pairs = [(src, dst), (dst, src), *((each, each) for each in columns[2:])]
-    return [shard.backend.xp.stack(pair, axis=1).reshape(-1)[proper] for pair in pairs]
+    given, sends = [], []
+    for part in parts:
+        columns = [part.columns.src, part.columns.dst]
+        if part.columns.weights is not None:
+            columns.append(part.columns.weights)
+        _, ordered, send = sort_by_owner(shard.backend, owners, columns, both=not directed)
+        given.append(ordered)
+        sends.append(send)
+    rows = [len(part.columns.src) for part in parts]
+    agreed = call.agree((max(part.num_vertices for part in parts), rows, sends))
+    routed: list[EdgeColumns] = []
+    moved = False
+    for place, (part, columns, send) in enumerate(zip(parts, given, sends, strict=True)):
+        if any(rows[place] for _, rows, _ in agreed):
+            if moved:  # there may have been no memory for what came of the batch before
+                call.agree()
+            moved = True
+            receive = [sent[place][call.comm.rank] for _, _, sent in agreed]
+            came = call.comm.all_to_all(columns, send, receive)
+            routed.append(EdgeColumns(came[0], came[1], came[2] if len(came) > 2 else None, -1))
+        else:
+            routed.append(part.columns)
+    return Routed(routed, sum(sum(rows) for _, rows, _ in agreed), max(most for most, _, _ in agreed))

@@ -10,7 +10,7 @@ from dynstore.arguments import check_count, check_flag, check_number
 from dynstore.distributed.batches import host_ids, join_ids, number_alike, read_rows, route_rows
 from dynstore.distributed.calls import Call
 from dynstore.distributed.communicator import Communicator
-from dynstore.distributed.owners import find_owners
+from dynstore.distributed.owners import Owners
 from dynstore.distributed.queries import Queries
 from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
 from dynstore.graph import DynamicGraph
@@ -93,7 +93,7 @@ class ShardedGraph(Queries):
                         f"ShardedGraph: {name} is {agreed[0].get(name)!r} on rank 0 and {theirs.get(name)!r} on rank "
                         f"{rank}; wanted the same on all"
                     )
-            self._owners = find_owners(self.shard.backend, partition, comm.size, self.shard.ids.max_vertices)
+            self._owners = Owners(self.shard.backend, partition, comm.size, self.shard.ids.max_vertices)
         self.comm, self.partition = comm, partition
         self._options, self._num_edges = own, 0
 
@@ -239,11 +239,15 @@ class ShardedGraph(Queries):
             if default_weight is not None:
                 default_weight = check_number(caller, "default_weight", default_weight)
             version = self.version
-            read = read_rows(caller, shard, insert, names, True, default_weight)
-            inserted, deleted, naming = number_alike(call, shard, read, read_rows(caller, shard, delete, names, False))
-            arriving, leaving = (
-                route_rows(call, shard, self._owners, self._directed, batch) for batch in (inserted, deleted)
+            parts = (
+                read_rows(caller, shard, insert, names, True, default_weight),
+                read_rows(caller, shard, delete, names, False),
             )
+            naming = None
+            if shard.is_renumbered():
+                parts, naming = number_alike(call, shard, *parts)
+            (arriving, leaving), num_rows, num_vertices = route_rows(call, shard, self._owners, self._directed, parts)
+            naming = naming or IdPlan(num_vertices)
             shard.check_sums(caller, arriving, on_duplicate)
             loops = [0] * 4 if self._directed else self._count_loops(arriving, leaving)
             try:
@@ -254,7 +258,7 @@ class ShardedGraph(Queries):
                 raise
             counts = own.inserted, own.replaced, own.deleted, own.absent
             agreed = call.agree((counts, loops, own.grown, own.path))
-            return self._sum_up(agreed, inserted.num_rows + deleted.num_rows)
+            return self._sum_up(agreed, num_rows)
 
     def _sum_up(self, agreed: list[Any], num_rows: int) -> UpdateReport:
         """Return the report of the whole graph for those of all ranks; ``num_rows``: of the two batches."""
@@ -292,7 +296,9 @@ def _refuse(comm: Communicator, options: dict[str, Any]) -> None:
     """Refuse options that a sharded graph does not have."""
     for name in NOT_YET:
         if options.get(name):
-            raise InputError(f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks has none yet")
+            raise InputError(
+                f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks does not support it yet"
+            )
     device = options.get("device", comm.device)
     if device not in ("auto", comm.device):
         raise InputError(f"ShardedGraph: device is {device!r}, that of comm is {comm.device!r}; leave it out")

@@ -153,8 +153,7 @@ class Queries:
         with Call(self.comm, caller) as call, MemoryChecked(caller):
             edges = bring_columns(caller, backend, edges)
             columns = shard.ids.find_edges(caller, edges, names, None, shard.number_of_vertices())
-            owners = self._owners(columns.src)
-            order, given, send = sort_by_owner(backend, owners, [columns.src, columns.dst], self.comm.size)
+            order, given, send = sort_by_owner(backend, self._owners, (columns.src, columns.dst), want_order=True)
             (src, dst), receive = call.all_to_all(given, send)
             found, stored = shard._out.look_up(src, dst)
             if weights:

@@ -8,19 +8,18 @@ import numpy as np
 
 from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, sssp_frame
-from dynstore.batches.sorted import sort_unique
 from dynstore.distributed.calls import Call
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.distributed.owners import sort_by_owner
+from dynstore.distributed.slots import slots_of
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.snapshot import GapCSR
     from dynstore.typing import Array, Frame
 
-__all__ = ["bfs", "check_sharded", "slots_of", "sssp"]
+__all__ = ["bfs", "check_sharded", "sssp"]
 
 
 def check_sharded(caller: str, G: ShardedGraph) -> None:
@@ -31,30 +30,10 @@ def check_sharded(caller: str, G: ShardedGraph) -> None:
         )
 
 
-def slots_of(out: GapCSR, rows: Array) -> tuple[Array, Array]:
-    """Return the slots of all edges of some rows, and for each slot the place of its row among these rows.
-
-    Parameters
-    ----------
-    out : GapCSR
-    rows : array, shape (K,)
-
-    Returns
-    -------
-    slots, places : array, shape (N,), int64
-    """
-    xp = out.backend.xp
-    starts, ends = out.offsets[rows].astype(np.int64), out.offsets[rows + 1].astype(np.int64)
-    before = xp.cumsum(ends - starts)
-    numbers = xp.arange(int(before[-1]) if len(rows) else 0, dtype=np.int64)
-    places = xp.searchsorted(before, numbers, side="right")
-    slots = ends[places] - before[places] + numbers
-    there = (out.valid[slots >> 5] >> (slots & 31).astype(np.uint32)) & np.uint32(1) != 0
-    return slots[there], places[there]
-
-
 def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, return_predecessors: bool = True) -> Frame:
     """Find how many edges each vertex is away from the nearest start vertex. All ranks call it.
+
+    Each rank expands a level along the edges that it has. Then all get a byte for each vertex: whether it was reached.
 
     Parameters
     ----------
@@ -76,41 +55,24 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
         If a rank has raised something else, has ended, or does not come.
     """
     check_sharded("bfs", G)
-    shard, size = G.shard, G.comm.size
-    backend, xp, num_vertices = shard.backend, shard.backend.xp, G.number_of_vertices()
+    shard = G.shard
+    backend, num_slots = shard.backend, G.number_of_edges() * (1 if G.is_directed() else 2)
     with Call(G.comm, "bfs") as call, MemoryChecked("bfs"):
         sources, limit = read_bfs(shard, start, depth_limit)
-        dtype = shard.vertex_dtype
-        unreached = int(np.iinfo(dtype).max)
-        distances = xp.full(num_vertices, unreached, dtype=dtype)  # the final ones of the own vertices
-        seen = backend.zeros(num_vertices, np.bool_)  # what this rank has sent to the owners
-        frontier = backend.asarray(sources.astype(dtype))
-        frontier = frontier[G._owners(frontier) == call.comm.rank]
-        distances[frontier] = 0
-        out = shard.snapshot()
-        for distance in range(1, limit + 1):
-            if not any(call.agree(len(frontier))):
+        kernels = backend.kernels("dynstore.distributed", "searches")
+        search = kernels.Search(shard.snapshot(), not G.is_directed(), num_slots, sources, bool(return_predecessors))
+        for level in range(1, limit + 1):
+            size, slots = search.count_frontier()
+            total = sum(call.agree(slots))
+            if not size:  # the same on all ranks
                 break
-            reached = out.indices[slots_of(out, frontier)[0]]
-            reached = xp.unique(reached[~seen[reached]])
-            seen[reached] = True
-            _, given, send = sort_by_owner(backend, G._owners(reached), [reached], size)
-            (came,), _ = call.all_to_all(given, send)
-            frontier = xp.unique(came[distances[came] == unreached])
-            distances[frontier] = distance
-        distances = call.all_reduce(distances, "min")
+            search.take(call.all_reduce(search.expand(size, total), "max"), level)
         predecessors = None
         if return_predecessors:
-            src, dst, _ = shard._numbered_edges(once=False)
-            on_path = (distances[src] != unreached) & (distances[dst] == distances[src] + 1)
-            after, nearer, _ = sort_unique(backend, dst[on_path], src[on_path], None)
-            first = xp.ones(len(after), np.bool_)
-            first[1:] = after[1:] != after[:-1]
-            before = xp.full(num_vertices, unreached, dtype=dtype)
-            before[after[first]] = nearer[first]
-            before = call.all_reduce(before, "min")
-            predecessors = xp.where(before == unreached, -1, before).astype(dtype)
-        return bfs_frame(shard, distances, predecessors)
+            before = call.all_reduce(search.predecessors, "min")
+            unreached = int(np.iinfo(shard.vertex_dtype).max)
+            predecessors = backend.xp.where(before == unreached, -1, before).astype(shard.vertex_dtype)
+        return bfs_frame(shard, search.distances, predecessors)
 
 
 def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Frame:
@@ -140,7 +102,7 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
     """
     check_sharded("sssp", G)
     shard, num_vertices = G.shard, G.number_of_vertices()
-    backend, xp, rank, size = shard.backend, shard.backend.xp, G.comm.rank, G.comm.size
+    backend, xp, rank = shard.backend, shard.backend.xp, G.comm.rank
     with Call(G.comm, "sssp") as call, MemoryChecked("sssp"), np.errstate(over="ignore"):
         if not G.is_weighted():
             raise UnweightedGraphError(
@@ -161,12 +123,12 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
             slots, places = slots_of(out, frontier)
             found = out.indices[slots], nearest[frontier][places] + weights[slots], frontier[places]
             found = _shortest(backend, nearest, limit, *found)
-            owners = G._owners(found[0])
-            elsewhere = owners != rank
+            elsewhere = G._owners(found[0]) != rank
             nearest[found[0][elsewhere]] = found[1][elsewhere]
-            _, given, send = sort_by_owner(backend, owners, found, size)
-            came, _ = call.all_to_all(given, send)
-            frontier, distances, predecessors = _shortest(backend, nearest, limit, *came)
+            vertices, distances, predecessors = found
+            _, given, send = sort_by_owner(backend, G._owners, (vertices, predecessors, distances))
+            (vertices, predecessors, distances), _ = call.all_to_all(given, send)
+            frontier, distances, predecessors = _shortest(backend, nearest, limit, vertices, distances, predecessors)
             nearest[frontier], before[frontier] = distances, predecessors
         nearest = call.all_reduce(nearest, "min")
         nearest = xp.where(xp.isfinite(nearest), nearest, np.finfo(shard.weight_dtype).max).astype(shard.weight_dtype)

@@ -133,6 +133,10 @@ class ThreadCommunicator(Communicator):
         self._room, self.rank, self.size, self.device = room, rank, room.size, device
         self._xp = get_backend(device).xp
 
+    def alone(self) -> ThreadCommunicator:
+        """Return the connection of this rank to itself."""
+        return ThreadCommunicator(_Room(1, self._room.timeout), 0, self.device)
+
     def all_gather(self, value: Any) -> list[Any]:
         return self._room.meet(self.rank, "all_gather", value)
 

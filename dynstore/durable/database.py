@@ -51,27 +51,27 @@ def open_database(
 ) -> Database:
     """Open a graph that lives in a folder and survives a crash; ``dynstore.open``.
 
-    Each update of ``db.graph`` is written to a log before it is made. When the folder is opened again, the graph comes
-    back from the newest checkpoint and the log. One process has the folder at a time.
+    Each update of ``db.graph`` is written to a log before the graph changes. When the folder is opened again, the graph
+    is made from the newest checkpoint and the log. Only one process may have the folder open.
 
     Parameters
     ----------
     path : str or path
         The folder. It is made if it is not there; the folder around it must be there. "~" is the home folder.
     sync : {"commit", "group", "os"}
-        When an update lasts. Each survives the end of the process, also by ``kill -9``. A power loss is survived
+        Which updates survive a power failure. All updates survive the end of the process, even by ``kill -9``.
 
-        - "commit": by every update that has returned;
-        - "group": by those up to :attr:`Database.durable_version`. A thread syncs the log about every 10 ms, and an
-          update waits only if 64 MB are not synced. After :meth:`Database.flush` all last;
-        - "os": by those before the last :meth:`Database.flush` or checkpoint; of later ones, by what the operating
-          system happened to write.
+        - "commit": every update that has returned;
+        - "group": those up to :attr:`Database.durable_version`. A thread syncs the log about every 10 ms, and an update
+          waits only if 64 MB are not synced. After :meth:`Database.flush` all updates survive;
+        - "os": those before the last :meth:`Database.flush` or checkpoint, and later ones if the operating system has
+          written them.
     checkpoint_bytes : int
         Write a checkpoint, in the background, when the log has grown by so many bytes.
     keep : int
         How many checkpoints to keep. The log reaches back to the oldest of them.
     device : {"auto", "cpu", "cuda"}
-        Where the graph will be; it need not be the device on which it was before.
+        The device of the graph. It may be another one than before.
     **graph_options
         Parameters of :class:`DynamicGraph`, for a folder that is new. For another one they may be left out; if given,
         they must be those of its graph. ``frames`` may differ; ``capacity`` is not used then.
@@ -118,11 +118,9 @@ class Database:
     recovery : Recovery
         How the graph came back.
 
-    Notes
-    -----
-    If an update raises, neither the graph nor the log has it. If the log cannot be synced, it is dead: what had been
-    written may be lost, and trying again would not show that. All further updates raise :class:`LogError`; the graph
-    can still be read. Open the folder again to go on.
+    Notes ----- If an update raises, neither the graph nor the log has it. If the log cannot be synced, written data may
+    be lost, and a second sync would not show that. So all further updates raise :class:`LogError`; the graph can still
+    be read. Open the folder again to go on.
     """
 
     def __init__(
@@ -180,7 +178,7 @@ class Database:
         restored = restore("open", self.path, self._manifest, self._device, frames)
         own, wanted = restored.graph._options(), empty._options()
         for name in graph_options:
-            if name not in ("device", "frames", "capacity") and own.get(name) != wanted.get(name):
+            if name not in ("device", "frames", "capacity") and not _same(own.get(name), wanted.get(name)):
                 raise InputError(
                     f"open: the graph in {str(self.path)!r} has {name}={own.get(name)!r}; got {wanted.get(name)!r}"
                 )
@@ -192,6 +190,7 @@ class Database:
         self._position, self.recovery = restored.position, restored.recovery
         self._manifest.write(self._files, self.path)  # a sync of it may have failed, too
         tidy(self._files, self.path, self._manifest)
+        self._manifest = self._manifest.up_to(self.recovery.checkpoint)  # newer ones are damaged: they do not count
         return restored.graph
 
     def __enter__(self) -> Self:
@@ -207,7 +206,7 @@ class Database:
 
     @property
     def position(self) -> bytes | None:
-        """Where the source was at the last update that was given a position; None if none was."""
+        """The position that was stored with an update last; None if there is none."""
         return self._position
 
     @property
@@ -222,20 +221,20 @@ class Database:
 
     @contextmanager
     def positioned(self, position: bytes) -> Iterator[None]:
-        """Give the updates of a ``with`` block the position of their source, which is in the same record of the log.
+        """Store the position of a source together with the updates of a ``with`` block, in the same record of the log.
 
-        After a crash, :attr:`position` is that of the last update that is there. So a source that is read on from there
+        After a crash, :attr:`position` is that of the last update that survived. A program that goes on reading there
         loses nothing, and repeats nothing.
 
         Parameters
         ----------
         position : bytes
-            What the source wants to find again; at least one byte.
+            Any bytes, at least one.
 
         Raises
         ------
         InputError
-            If it is none.
+            If ``position`` is not bytes, or is empty.
         """
         if not isinstance(position, bytes) or not position:
             raise InputError(f"positioned: position is {position!r}; wanted bytes, at least one")
@@ -301,19 +300,19 @@ class Database:
         return result
 
     def flush(self) -> None:
-        """Return when all updates so far survive a power loss.
+        """Wait until all updates so far would survive a power failure.
 
         Raises
         ------
         LogError
-            If the log cannot be synced. It is dead then.
+            If the log cannot be synced. All further updates raise it, too.
         """
         self._log.flush("flush")
 
     # ------------------------------------------------------------------ checkpoints
 
     def checkpoint(self) -> None:
-        """Write the graph as a whole, so that opening it need not read the log up to here; return when that lasts.
+        """Write the whole graph now, and wait for it. Opening the folder then reads only the log from here on.
 
         Raises
         ------
@@ -352,7 +351,7 @@ class Database:
             self._log.flush("checkpoint")
             state, position = self._state(), self._position
         except (LogError, MemoryError) as error:
-            _log.warning("%s: no checkpoint was begun: %s", self.path, error)
+            _log.warning("%s: a checkpoint could not be started: %s", self.path, error)
             return
         self._checkpointer = Thread(target=write, name="dynstore-checkpoint", daemon=True)
         self._checkpointer.start()
@@ -387,6 +386,11 @@ def _positive(name: str, value: int) -> int:
     if not count:
         raise InputError(f"open: {name} is {value!r}; wanted at least 1")
     return count
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two options are equal; columns of edges are so in the same order, as tuples of columns have no names."""
+    return bool(one == other) and (not isinstance(one, dict) or list(one) == list(other))
 
 
 def _make_folder(files: Files, path: Path) -> None:

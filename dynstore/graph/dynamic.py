@@ -17,6 +17,7 @@ from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
 from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
 from dynstore.graph.records import WEIGHT, EdgeRecords
+from dynstore.graph.spilling import check_memory, choose_memory
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.graph.versions.methods import Views
 from dynstore.ids.base import DenseIds, VertexIds
@@ -43,8 +44,8 @@ class DynamicGraph(Conversions, Views):
     Vertices are the integers 0 to V - 1, or with ``renumber=True`` any integers or strings. V grows with the ids seen.
     Isolated vertices are kept. An edge is stored once. An update that raises changes nothing.
 
-    Several threads may read a graph at once; an update needs it to itself. Once an update has read its edges, Ctrl-C
-    and the handlers of other signals wait for its end.
+    Several threads may read a graph at once. During an update no other thread may use it. Once an update has read its
+    edges, Ctrl-C and other signals take effect only at its end.
 
     Parameters
     ----------
@@ -65,21 +66,31 @@ class DynamicGraph(Conversions, Views):
     capacity : int, optional
         Edges to reserve memory for.
     max_vertices : int, optional
-        Refuse ids from here on, because an id makes rows for all ids below it. The default is 8 times the current
-        vertices, and at least 2**24. With ``renumber=True`` it is the most vertices; there is no limit by default.
+        Ids from this number on are refused, because an id makes a row for every id below it. The default is 8 times the
+        current number of vertices, and at least 2**24. With ``renumber=True`` it limits the number of vertices; by
+        default there is no limit then.
     renumber : bool
-        If True, take any int64 ids from 0 on, or strings; results come back under them. See ``docs/vertex-ids.md``.
+        If True, ids are any int64 numbers from 0 on, or strings, and results have these ids. See
+        ``docs/vertex-ids.md``.
     reuse_ids : bool
         With ``renumber=True``: if True, a new id takes the row of a deleted vertex, which then disappears.
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
         The library of the frames that the graph, and the algorithms on it, return. "auto": cuDF on CUDA if it is
         installed, else pandas.
     edge_columns : dict, optional
-        Columns that edges have beside the weight: name -> dtype, of integers or floats, such as ``{"id": "int64"}``.
-        For ``store="gpma+"``. See ``docs/guides/edge-columns.md``.
+        More columns of edges, as name -> dtype of integers or floats, such as ``{"id": "int64"}``. For
+        ``store="gpma+"``. See ``docs/guides/edge-columns.md``.
     timestamps : {"int64", "int32"}, optional
         Keep the last time of each edge in a column ``time`` of this dtype. For ``store="gpma+"``. See
         ``docs/guides/time.md``.
+    memory : {"device", "host", "auto"}
+        Where the edges lie. "device": where the device's kernels work fastest. "host": on CUDA in pinned host memory,
+        which kernels use in place, so that a graph may be larger than the GPU's memory. "auto" takes "device" if the
+        first batch, or the capacity, fits there. For ``store="gpma+"`` and ``"merge"``. See
+        ``docs/guides/larger-than-memory.md``.
+    spill : bool
+        If True, an insertion that does not fit into the GPU's memory moves the edges to host memory, and is logged
+        once, instead of raising an error.
     **store_options
         Options of the store; see its page in ``docs/stores``.
 
@@ -117,6 +128,8 @@ class DynamicGraph(Conversions, Views):
         frames: Frames = "auto",
         edge_columns: Mapping[str, Any] | None = None,
         timestamps: Any = None,
+        memory: str = "device",
+        spill: bool = False,
         **store_options: Any,
     ) -> None:
         self._directed = check_flag(CALLER, "directed", directed)
@@ -126,7 +139,7 @@ class DynamicGraph(Conversions, Views):
         self.frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
-            raise InputError(f"{CALLER}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
+            raise InputError(f"{CALLER}: reuse_ids=True needs renumber=True, too")
         entries = (check_count(CALLER, "capacity", capacity) or 0) * (1 if directed else 2)
         self.backend: Backend = get_backend(device)
         self.ids: VertexIds
@@ -140,14 +153,18 @@ class DynamicGraph(Conversions, Views):
         times = check_timestamps(CALLER, timestamps, self.store_name, edge_columns)
         dtypes = {**check_edge_columns(CALLER, edge_columns, self.store_name), **times}
         self._records: EdgeRecords | None = None
+        make = get_store(self.store_name)
+        refuse_unknown(DynamicGraph, make, store_options)
+        self._spills = check_memory(CALLER, memory, spill, make)
+        self._memory = memory
         with MemoryChecked("DynamicGraph"):
             if dtypes:
                 held = {WEIGHT: self.weight_dtype, **dtypes} if weighted else dtypes
                 self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0, bool(times))
                 stored_weights = self.vertex_dtype
-            make = get_store(self.store_name)
-            refuse_unknown(DynamicGraph, make, store_options)
-            self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
+            kinds = self.vertex_dtype, stored_weights
+            place = choose_memory(self.backend, memory, entries, 0, kinds, directed)
+            self._out: Store = make(self.backend, *kinds, entries, store_options, place)
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0
@@ -173,9 +190,9 @@ class DynamicGraph(Conversions, Views):
         Parameters
         ----------
         edges : DynamicGraph, frame, tuple or list
-            Another graph, or what :meth:`insert_edges` takes. A graph, or a table that a graph has made, brings its own
-            options and isolated vertices: the new graph equals that graph. Tables cannot bring the isolated vertices of
-            graphs with ``renumber=True``, and polars frames bring edges only.
+            Another graph, or edges as :meth:`insert_edges` takes them. From a graph, or from a table that a graph has
+            made, the new graph also gets the options and the isolated vertices, so that it equals that graph. Tables of
+            graphs with ``renumber=True`` have no isolated vertices, and polars frames have edges only.
         source, destination, weight, on_duplicate, default_weight, time
             As for :meth:`insert_edges`. With ``time`` the graph keeps times (``timestamps="int64"``).
         **graph_options
@@ -241,11 +258,11 @@ class DynamicGraph(Conversions, Views):
             The frame's columns. If no weight is named, a column called ``weight`` is used. An unweighted graph ignores
             that column.
         on_duplicate : {"replace", "add", "append"}
-            What to do with an edge that is there already, or twice in the batch. "replace": the last weight counts.
-            "add": weights are summed. "append": weights are summed, and the edge is there only if the sum is above 0;
-            for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. Of extra columns the last row
-            counts. A batch whose own weights of an edge have no finite sum is refused; a sum with the stored weight
-            that does not fit the dtype is infinite.
+            What happens to an edge that is in the graph already, or twice in the batch. "replace": the last weight
+            counts. "add": weights are summed. "append": weights are summed, and the edge is there only if the sum is
+            above 0; for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. Extra columns are those
+            of the last row. If the weights of an edge in the batch have no finite sum, the batch is refused. If the sum
+            with the stored weight does not fit the dtype, the weight becomes infinite.
         default_weight : float, optional
             The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
             unweighted graph does not use it.
@@ -280,7 +297,7 @@ class DynamicGraph(Conversions, Views):
         return self._insert(request, on_duplicate, default_weight, time)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
-        """Delete a batch of edges. Edges that are not there are counted; they are no error.
+        """Delete a batch of edges. Edges that are not in the graph are counted as absent; they are no error.
 
         Parameters
         ----------
@@ -300,7 +317,7 @@ class DynamicGraph(Conversions, Views):
         return self._delete(Request("delete_edges", edges, (source, destination, None), None))
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Make sure that vertices exist, without edges.
+        """Add vertices without edges. Vertices that exist already stay as they are.
 
         Parameters
         ----------
@@ -357,9 +374,9 @@ class DynamicGraph(Conversions, Views):
                 return self._finish_deletion(plans, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
-        """Number the vertices anew by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
+        """Sort the rows by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
 
-        It writes the graph once. Ids do not change, only the order of rows. It needs ``renumber=True``.
+        The graph is written once. Ids do not change, only the order of rows. This needs ``renumber=True``.
 
         Parameters
         ----------
@@ -370,7 +387,7 @@ class DynamicGraph(Conversions, Views):
         Returns
         -------
         ReorderReport
-            How far the order had drifted.
+            How far the order was off before.
 
         Raises
         ------

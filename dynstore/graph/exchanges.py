@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from dynstore.graph.records import TIME
 from dynstore.graph.updates import Deletion, Insertion, Operation, Plans, Request
 from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.forms import check_names, split_columns, take_rows
+from dynstore.input.forms import check_lengths, check_names, split_columns, take_rows
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
@@ -81,8 +82,8 @@ class Exchanges(Deletions):
         insert, delete : frame, tuple or list, optional
             The two batches, each as :meth:`insert_edges` takes it.
         expire_before : int or date-time, optional
-            In a graph with ``timestamps``: edges whose last time is before that expire, and rows of ``insert`` that are
-            older stay out.
+            In a graph with ``timestamps``: edges whose last time is before this are deleted, and rows of ``insert``
+            that are older are ignored.
         source, destination, weight : str
             The columns of both frames.
         time, default_weight
@@ -93,16 +94,17 @@ class Exchanges(Deletions):
         Returns
         -------
         UpdateReport
-            The sums of all. ``late`` counts the rows that stay out.
+            The sums of all three parts. ``late`` counts the ignored rows.
 
         Raises
         ------
         InputError
             For bad input in either batch. The graph is unchanged.
         OutOfMemoryError
-            If memory runs out. The graph is unchanged. Edges are mostly deleted before the insertion is planned, and
-            come back if that fails. In ``gpma+`` and ``merge`` that needs no memory. In other stores, if memory runs
-            out for that, too, they stay deleted, as a version of its own; the message says so.
+            If memory runs out. The graph is unchanged. Mostly the edges are deleted before the insertion is planned; if
+            it fails, they are inserted again. ``gpma+`` and ``merge`` need no memory for that. In other stores memory
+            may run out a second time: then the edges stay deleted, which is a version of its own, and the message says
+            so.
 
         Examples
         --------
@@ -136,12 +138,12 @@ class Exchanges(Deletions):
         return report._replace(late=late) if late else report
 
     def expire(self, before: Any) -> UpdateReport:
-        """Delete the edges whose last time is before another, in a graph with ``timestamps``.
+        """Delete the edges whose last time is before a bound, in a graph with ``timestamps``.
 
         Parameters
         ----------
         before : int or date-time
-            The first time that stays.
+            The bound. Edges with this time or a later one stay.
 
         Returns
         -------
@@ -151,7 +153,7 @@ class Exchanges(Deletions):
         Raises
         ------
         InputError
-            If the graph keeps no times, or ``before`` is none.
+            If the graph keeps no times, or ``before`` is not a time.
         OutOfMemoryError
             If memory runs out. The graph is unchanged.
 
@@ -217,22 +219,24 @@ class Exchanges(Deletions):
         edges, extra = self.take_extra_columns("update", insert, names, time)
         given = request = self.with_weights(self._opened(Request("update", edges, names, weight_dtype)))
         if bound is not None and extra:
-            parts = tuple(column for _, column in split_columns("update", request.edges, request.names))
+            columns = split_columns("update", request.edges, request.names)
+            check_lengths("update", columns, extra)
+            parts = tuple(column for _, column in columns)
             is_old = extra[TIME].astype(np.int64) < bound  # the bound may not fit int32
-            late = int(self.backend.xp.count_nonzero(is_old)) if len(is_old) == len(parts[0]) else 0
+            late = int(self.backend.xp.count_nonzero(is_old))
             if late:  # ids of late rows make no vertices
                 rows = self.backend.xp.nonzero(~is_old)[0]
                 extra = {name: array[rows] for name, array in extra.items()}
                 request = request._replace(edges=take_rows(parts, rows), names=("source", "destination", None))
         try:
-            columns, naming = self.ids.plan_edges(*request, self.number_of_vertices())
+            numbers, naming = self.ids.plan_edges(*request, self.number_of_vertices())
         except InputError:
             if late:  # say which row of the whole batch it is
                 self.ids.plan_edges(*given, self.number_of_vertices())
             raise
-        columns = self.fill_weights("update", columns, default_weight)
-        self.check_sums("update", columns, on_duplicate)
-        return (columns, extra), naming, late
+        numbers = self.fill_weights("update", numbers, default_weight)
+        self.check_sums("update", numbers, on_duplicate)
+        return (numbers, extra), naming, late
 
     # ------------------------------------------------------------------ the transaction
 
@@ -266,7 +270,24 @@ class Exchanges(Deletions):
             It is called when nothing can fail any more, and may raise: then the graph stays as it was. The insertion is
             planned, and not attempted.
         """
-        with MemoryChecked(caller), self._lock, Uninterrupted():
+        exchange = partial(
+            self._exchange_once, caller, leaving, arriving, naming, on_duplicate, follow, expire_before, agree
+        )
+        with MemoryChecked(caller), self._lock:
+            return self._or_spill(caller, exchange) if agree is None else exchange()
+
+    def _exchange_once(
+        self,
+        caller: str,
+        leaving: EdgeColumns,
+        arriving: EdgeColumns,
+        naming: IdPlan,
+        on_duplicate: OnDuplicate,
+        follow: Follow | None,
+        expire_before: int | None,
+        agree: Agree | None,
+    ) -> UpdateReport:
+        with Uninterrupted():
             restore, before, num_expired, num_wanted = None, self._num_edges, 0, None
             inserts = len(arriving.src) > 0 or naming.num_vertices > self.number_of_vertices()
             if expire_before is not None:

@@ -37,7 +37,7 @@ class Neighborhoods(Queries):
     def successors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
 
     def successors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
-        """Return the vertices that edges from a vertex lead to.
+        """Return the destinations of all edges from a vertex.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Neighborhoods(Queries):
     def predecessors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
 
     def predecessors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
-        """Return the vertices that edges to a vertex come from.
+        """Return the sources of all edges to a vertex.
 
         The first call on a directed graph makes a table of in-edges. Updates keep it from then on.
 
@@ -194,10 +194,8 @@ class Neighborhoods(Queries):
         InputError
             If a vertex is not in the graph.
 
-        Notes
-        -----
-        For one vertex only its row is read. But edges to it are searched among all edges, unless something has made the
-        in-edges (see :meth:`predecessors`).
+        Notes ----- For one vertex of a directed graph, edges from it are read from its row. Edges to it are searched
+        among all edges, unless the graph has in-edges already (see :meth:`predecessors`).
 
         Examples
         --------
@@ -236,7 +234,7 @@ class Neighborhoods(Queries):
         return starts[1:] - starts[:-1]
 
     def k_hop(self, vertices: Any, k: int) -> Frame:
-        """Find the vertices that at most ``k`` edges lead to, in the direction of the edges.
+        """Find the vertices that can be reached by at most ``k`` edges, in the direction of the edges.
 
         Parameters
         ----------

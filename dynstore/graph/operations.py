@@ -105,9 +105,10 @@ class Operations(Exchanges):
             The column of operations: strings, or numbers of :class:`dynstore.Operation`.
 
             - "insert" and "delete": an edge.
-            - "has_edge": whether an edge is there.
-            - "successors", "predecessors": the vertices that edges from ``source``, or to it, connect it with.
-            - "k_hop": the vertices that at most ``k`` edges lead to from ``source``, as :meth:`k_hop`.
+            - "has_edge": is this edge in the graph?
+            - "successors", "predecessors": the vertices at the other ends of the edges from ``source``, or of those to
+              it.
+            - "k_hop": the vertices within ``k`` edges of ``source``, as :meth:`k_hop`.
         time : str, optional
             The column of times: numbers, or date-times. None: the rows are in order of time.
         source, destination : str
@@ -115,9 +116,9 @@ class Operations(Exchanges):
         weight : str, optional
             The column of weights of insertions. By default ``weight``, if there is one and the graph is weighted.
         k : str
-            The column of the most edges of a "k_hop", 0 or more.
+            The column with the number of hops of each "k_hop", 0 or more.
         on_duplicate : {"replace"}
-            An edge that is inserted again gets the new weight. There is no other way here.
+            An edge that is inserted again gets the new weight. Other values are refused here.
         default_weight : float, optional
             The weight of all insertions, if there is no column of weights.
 
@@ -133,10 +134,8 @@ class Operations(Exchanges):
         OutOfMemoryError
             If memory runs out. The graph is unchanged.
 
-        Notes
-        -----
-        A query for an id that is no vertex at its time finds nothing. Without insertions and deletions the version
-        stays. The first "predecessors" on a directed graph makes the table of in-edges.
+        Notes ----- A query for an id that is not yet a vertex finds nothing. A batch of queries alone makes no new
+        version. The first "predecessors" on a directed graph makes the table of in-edges.
 
         Examples
         --------

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dynstore.batches.sorted import EdgeBatch
+from dynstore.batches.turning import transpose_slots
 from dynstore.graph.neighborhoods import Neighborhoods
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.base import Store
 
 __all__ = ["Orientations"]
@@ -50,14 +51,14 @@ class Orientations(Neighborhoods):
 
     def _make_in_store(self) -> Store:
         with MemoryChecked("the in-edge orientation"):
-            batch = EdgeBatch(*self._numbered_edges(once=False)).transposed(self.backend)
-            return self._store_of(batch)
+            mask = self.snapshot().mask()
+            return self._store_of(transpose_slots(self.backend, self._out.slots, mask, self.number_of_vertices()))
 
     def _store_of(self, batch: EdgeBatch) -> Store:
-        """Make a store of the graph's own kind that holds exactly these edges."""
-        store = type(self._out)(
-            self.backend, self.vertex_dtype, self._out.weight_dtype, self._out.capacity, self._store_options
-        )
+        """Make a store of the graph's own kind, in the same memory, that holds exactly these edges."""
+        out = self._out
+        kinds = self.vertex_dtype, out.weight_dtype
+        store = type(out)(self.backend, *kinds, out.capacity, self._store_options, out.memory)
         store.plan_insert(batch, self.number_of_vertices(), "replace").commit()
         return store
 

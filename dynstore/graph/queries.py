@@ -12,6 +12,7 @@ from dynstore.errors import StaleSnapshotError
 from dynstore.graph.records import TIME
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.snapshot import GapCSR
+from dynstore.stores.table.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dynstore.ids.base import VertexIds
     from dynstore.snapshot import Lease
     from dynstore.stores.base import Columns, NativeRows, Store
-    from dynstore.typing import Array, Frame, Frames
+    from dynstore.typing import Array, Frame, Frames, Memory
 
 __all__ = ["Queries"]
 
@@ -39,6 +40,8 @@ class Queries:
     frames: Frames
     _directed: bool
     _weighted: bool
+    _memory: str  # as it was given: "device", "host" or "auto"
+    _spills: bool
     _out: Store
     _in: Store | None
     _records: EdgeRecords | None  # of a graph with extra columns; its stores have numbers of records as weights
@@ -59,6 +62,11 @@ class Queries:
     def device(self) -> str:
         """The name of the device: "cpu" or "cuda"."""
         return self.backend.name
+
+    @property
+    def memory(self) -> Memory:
+        """Where the edges lie: "device", or "host" for host memory, which kernels of a GPU use in place."""
+        return "host" if self.backend.family == "cpu" else self._out.memory
 
     def is_directed(self) -> bool:
         """Return True if (u, v) and (v, u) are different edges."""
@@ -129,7 +137,7 @@ class Queries:
         return numbers
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Look up if edges are there.
+        """Look up which of the given edges are in the graph.
 
         Parameters
         ----------
@@ -203,13 +211,14 @@ class Queries:
     def iterate_edges(self, max_edges: int = 1 << 20) -> Iterator[dict[str, Array]]:
         """Yield the :meth:`edge_columns` in pieces.
 
-        Vertices come in the order of their rows. All edges of a vertex are in one piece, in ascending order except with
-        ``store="slab_hash"``, which has no order. A store with separate rows makes no table of all edges for this.
+        Vertices come in the order of their rows. All edges of a vertex are in one piece, in ascending order (with
+        ``store="slab_hash"`` in any order). A store with separate rows makes no table of all edges for this.
 
         Parameters
         ----------
         max_edges : int
-            The most entries of a piece (both directions of undirected edges); a vertex with more is a piece by itself.
+            The most edges in a piece; undirected edges count in both directions. A vertex with more edges is a piece by
+            itself.
 
         Returns
         -------
@@ -272,6 +281,26 @@ class Queries:
         store = self._in_store() if transposed and self._directed else self._out
         return self._records.extra_values(store.slots.weights)
 
+    def slot_times(self, transposed: bool = False) -> tuple[Array, Array]:
+        """Return the last times of a graph with ``timestamps``, and where those of :meth:`snapshot`'s slots are.
+
+        Parameters
+        ----------
+        transposed : bool
+            As for :meth:`snapshot`.
+
+        Returns
+        -------
+        times : array, shape (R,)
+        records : array, shape (S,)
+            The place in ``times`` of each slot. Gaps have any number.
+        """
+        assert self._records is not None
+        store = self._in_store() if transposed and self._directed else self._out
+        records = store.slots.weights
+        assert records is not None
+        return self._records.columns[TIME], records
+
     def native_rows(self) -> NativeRows | None:
         """Return the store's own rows, for algorithms that can read them.
 
@@ -285,7 +314,7 @@ class Queries:
         return self._out.native_rows()
 
     def statistics(self) -> dict[str, int]:
-        """Return what the store has counted since it was made; see the store's page.
+        """Return the counts that the store keeps of its work; see the page of the store.
 
         Returns
         -------
@@ -301,7 +330,9 @@ class Queries:
         -------
         dict of int
             Parts of the in-edges begin with ``in_``. With ``renumber=True``, ``vertex_map`` is the map of the ids. With
-            extra columns of edges, ``edge_columns`` has them and the weights, and ``weights`` is where they are.
+            extra columns of edges, ``edge_columns`` is the table of their values and of the weights, and ``weights``
+            holds the place of each edge in this table. If edges lie in host memory beside a GPU (:attr:`memory`),
+            ``host`` is the sum of what lies there, and ``device`` that of all else.
         """
         parts = self._out.memory_usage()
         if self._in is not None:
@@ -309,7 +340,11 @@ class Queries:
         parts |= self.ids.memory_usage()
         if self._records is not None:
             parts["edge_columns"] = self._records.nbytes
-        return parts | {"total": sum(parts.values())}
+        total = {"total": sum(parts.values())}
+        if self._out.memory == "host":
+            host = sum(store.host_bytes for store in (self._out, self._in) if store is not None)
+            total |= {"host": host, "device": total["total"] - host}
+        return parts | total
 
     # ------------------------------------------------------------------ inside
 
@@ -329,7 +364,8 @@ class Queries:
             chosen = chosen & (slots.src <= slots.dst)
         if among is not None and among.shape[0]:
             chosen = chosen & among[slots.src] & among[slots.dst]
-        return slots.src[chosen], slots.dst[chosen], None if slots.weights is None else slots.weights[chosen]
+        src, dst, stored = select(self.backend, slots.columns, chosen, slots.memory)
+        return src, dst, stored
 
     def _view_of(self, store: Store) -> GapCSR:
         slots = store.slots
@@ -346,6 +382,7 @@ class Queries:
             slots.num_edges,
             self._lease,
             slots.pins,
+            slots.memory,
         )
 
     def _pieces(self, max_edges: int) -> Iterator[dict[str, Array]]:

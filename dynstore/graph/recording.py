@@ -11,6 +11,7 @@ from dynstore.graph.orientations import Orientations
 from dynstore.graph.records import TIME, WEIGHT
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.extra_columns import take_extra_columns
+from dynstore.input.forms import check_lengths
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -67,11 +68,7 @@ class Recording(Orientations):
             If a column has another length.
         """
         assert self._records is not None
-        for name, array in extra.items():
-            if len(array) != len(columns.src):
-                raise InputError(
-                    f"{caller}: `{name}` has {len(array)} items, the edges have {len(columns.src)}; they must be equal"
-                )
+        check_lengths(caller, [("src", columns.src)], extra)
         values, weights = extra, columns.weights
         if weights is not None:
             if on_duplicate != "replace":

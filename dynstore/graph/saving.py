@@ -73,23 +73,22 @@ class Savable(Reading):
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the graph to a folder, from which :func:`dynstore.load` makes it again on any device.
 
-        The folder is there as a whole or not at all, even if the machine stops: what is written goes to a temporary
-        folder beside it first. See ``docs/save-and-restore.md`` for what is in it.
+        The folder is complete or does not exist, even if the machine stops: the graph is first written to a temporary
+        folder beside it. ``docs/save-and-restore.md`` describes its files.
 
         Parameters
         ----------
         path : str or path
-            The folder to make, beside others that are there already: the folder around it is not made. "~" is the
-            home folder.
+            The new folder. Its parent folder must exist. "~" stands for the home folder.
         overwrite : bool
-            Replace a graph that was saved there. Until the new one is complete, the old one stays.
+            If True, replace a graph that was saved there. The old one stays until the new one is complete.
 
         Raises
         ------
         InputError
             If ``path`` exists and is no saved graph, or is one and ``overwrite`` is False.
         OSError
-            If the disk is full, or the folder cannot be written. FileNotFoundError if the folder around it is missing.
+            If the disk is full, or the folder cannot be written. FileNotFoundError if the parent folder is missing.
         """
         folder, overwrite = _folder("save", path), check_flag("save", "overwrite", overwrite)
         with MemoryChecked("save"):
@@ -108,7 +107,7 @@ class Saving(Savable, States):
         path : str or path
             A folder that :meth:`save` has written. "~" is the home folder.
         device : {"auto", "cpu", "cuda"}
-            Where the graph will be; it need not be the device that it was saved from.
+            The device of the graph. It may be another one than that of the saved graph.
         frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}, optional
             Another library for frames; by default the one that the graph was saved with.
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.graph.versions.undo import Pinned
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Memory
 
 __all__ = ["EXTRA", "GraphState", "Reading", "States"]
 
 EXTRA = "edge."
+EDGE_COLUMNS = ("source", "destination", "weight")
 
 
 class GraphState(NamedTuple):
@@ -93,6 +94,8 @@ class Reading(Display):
             "frames": self.frames,
             **({"timestamps": dtypes.pop(TIME)} if self.timestamps is not None else {}),
             **({"edge_columns": dtypes} if dtypes else {}),
+            **({} if self._memory == "device" else {"memory": self._memory}),
+            **({"spill": True} if self._spills else {}),
             **self._store_options,
         }
 
@@ -116,7 +119,7 @@ class States(Reading, Operations):
         Returns
         -------
         DynamicGraph
-            No window, no tracked answer and no pin follows it.
+            It has no window, no tracked answers and no pins.
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
@@ -212,7 +215,7 @@ class States(Reading, Operations):
         make: Any = cls
         graph: Self = make(device=device, **state.options)
         with MemoryChecked("DynamicGraph"):
-            columns = state.moved(graph.backend.asarray).columns
+            columns = graph._brought(state)
             src, dst, weights = columns["source"], columns["destination"], columns.get("weight")
             num_loops = 0 if graph._directed else int(graph.backend.xp.count_nonzero(src == dst))
             if graph._records is not None:
@@ -223,6 +226,16 @@ class States(Reading, Operations):
         graph._num_edges = batch.num_edges(graph._directed)
         graph._lease = Lease(state.version)
         return graph
+
+    def _brought(self, state: GraphState) -> dict[str, Array]:
+        """Return the columns of a state that this graph, without edges, will have: in the memory of its edges."""
+        num_entries = int(state.columns["source"].shape[0])
+        self._settle(num_entries, state.num_vertices)
+        columns = {}
+        for name, array in state.columns.items():
+            place: Memory = self._out.memory if name in EDGE_COLUMNS else "device"
+            columns[name] = array if array.dtype == object else self.backend.bring(place, array)
+        return columns
 
     def _remade(self, given: dict[str, Any], default_weight: float | None) -> Self:
         """Return an equal graph made with other options."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from dynstore.batches.make import make_batch
 from dynstore.batches.unsorted import UnsortedBatch
 from dynstore.errors import InputError
 from dynstore.graph.recording import Recording
+from dynstore.graph.spilling import Spilling
 from dynstore.graph.tracked import Tracked
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, brings_weights, check_names, find_weight
@@ -126,7 +128,7 @@ class Plans(NamedTuple):
     change: Change | Unread | None
 
 
-class Updates(Recording, Tracked):
+class Updates(Recording, Tracked, Spilling):
     """The part of :class:`dynstore.DynamicGraph` that changes it."""
 
     _num_edges: int
@@ -145,36 +147,44 @@ class Updates(Recording, Tracked):
             if self._records is not None or time is not None:
                 edges, extra = self.take_extra_columns(*request[:3], time)
                 request = request._replace(edges=edges)
-            request = self.with_weights(self._opened(request))
-            before, speculates = self._out.num_vertices, self._supports_speculation
-            validate = not speculates or self._expects_new_ids or extra is not None
-            columns, naming = self.ids.plan_edges(*request, before, validate)
+            request = self.with_weights(self._opened(request))  # it can be read twice from here on
+            insert = partial(self._insert_opened, request, on_duplicate, default_weight, extra)
+            return self._or_spill(request.caller, insert)
+
+    def _insert_opened(
+        self,
+        request: Request,
+        on_duplicate: OnDuplicate,
+        default_weight: float | None,
+        extra: dict[str, Array] | None,
+    ) -> UpdateReport:
+        before, speculates = self._out.num_vertices, self._supports_speculation
+        validate = not speculates or self._expects_new_ids or extra is not None
+        columns, naming = self.ids.plan_edges(*request, before, validate)
+        columns = self.fill_weights(request.caller, columns, default_weight)
+        if on_duplicate != "replace" and self._may_overflow(columns):
+            columns, naming = self.ids.plan_edges(*request, before)  # validated
             columns = self.fill_weights(request.caller, columns, default_weight)
-            if on_duplicate != "replace" and self._may_overflow(columns):
-                columns, naming = self.ids.plan_edges(*request, before)  # validated
-                columns = self.fill_weights(request.caller, columns, default_weight)
-                self._check_sums(request.caller, columns, on_duplicate)
-            if extra is not None:
-                columns = self.record(request.caller, columns, extra, on_duplicate)
-                on_duplicate = "replace"
-            batch = self._batch(columns, on_duplicate)
-            self._make_way(None if on_duplicate == "append" else batch.num_rows)
-            with Uninterrupted():
+            self._check_sums(request.caller, columns, on_duplicate)
+        if extra is not None:
+            columns = self.record(request.caller, columns, extra, on_duplicate)
+            on_duplicate = "replace"
+        batch = self._batch(columns, on_duplicate)
+        self._make_way(None if on_duplicate == "append" else batch.num_rows)
+        with Uninterrupted():
+            operation = Insertion(naming.num_vertices, on_duplicate)
+            outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
+            if isinstance(outcome, Refused) and columns.max_id is None:
+                columns, naming, batch = self._validate(outcome.batch, request, before, on_duplicate, default_weight)
                 operation = Insertion(naming.num_vertices, on_duplicate)
-                outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
-                if isinstance(outcome, Refused) and columns.max_id is None:
-                    columns, naming, batch = self._validate(
-                        outcome.batch, request, before, on_duplicate, default_weight
-                    )
-                    operation = Insertion(naming.num_vertices, on_duplicate)
-                    outcome = Refused(outcome.reason, batch)
-                    if naming.num_vertices > before and outcome.reason is Reason.INVALID:
-                        outcome = self._attempt(operation, batch)
-                self._expects_new_ids = 0 < before < naming.num_vertices
-                if isinstance(outcome, Refused):
-                    batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
-                    outcome = self._plan(operation, batch)
-                return self._finish_insertion(outcome, batch, len(columns.src), naming)
+                outcome = Refused(outcome.reason, batch)
+                if naming.num_vertices > before and outcome.reason is Reason.INVALID:
+                    outcome = self._attempt(operation, batch)
+            self._expects_new_ids = 0 < before < naming.num_vertices
+            if isinstance(outcome, Refused):
+                batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
+                outcome = self._plan(operation, batch)
+            return self._finish_insertion(outcome, batch, len(columns.src), naming)
 
     def _delete(self, request: Request) -> UpdateReport:
         with MemoryChecked(request.caller), self._lock:
@@ -339,6 +349,8 @@ class Updates(Recording, Tracked):
 
     def _plan(self, operation: Operation, batch: Batch) -> Plans:
         """Plan an update of each orientation, the out-edges first: their plan may find the distinct edges."""
+        if isinstance(operation, Insertion):
+            self._settle(batch.num_rows * (1 if self._directed else 2), operation.num_vertices)
         out = operation.plan(self._out, _taken_by(self._out, batch))
         into = None
         if self._in is not None:

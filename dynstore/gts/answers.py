@@ -79,8 +79,8 @@ def search(streamer: Streamer, sources: np.ndarray, depth: int, parents: bool) -
     return levels, no_vertex(xp, found) if parents else None
 
 
-def search_lengths(streamer: Streamer, source: int, limit: float) -> tuple[Array, Array]:
-    """Find shortest paths; return distances, float32, and predecessors."""
+def search_lengths(streamer: Streamer, source: int, limit: float, parents: bool = True) -> tuple[Array, Array | None]:
+    """Find shortest paths; return distances, float32, and predecessors unless ``parents`` is False."""
     backend, topology = streamer.backend, streamer.topology
     xp, num_vertices, dtype = backend.xp, topology.num_vertices, topology.degrees.dtype
     kernels = backend.kernels("dynstore.gts", "paths")
@@ -90,19 +90,22 @@ def search_lengths(streamer: Streamer, source: int, limit: float) -> tuple[Array
     distances[source], turns[source] = 0, 0
     written = distances, turns, min(limit, unreached)
     levels = traverse(streamer, kernels.RELAX, np.array([source]), written)
+    if not parents:
+        return distances, None
     # Parents are found afterwards, among all edges of the vertices that were reached. Each stage but the first one is
     # for edges of weight 0 alone.
     pids = np.unique(np.concatenate(levels))
-    parents = xp.full(num_vertices, np.iinfo(dtype).max, dtype=dtype)
+    found = xp.full(num_vertices, np.iinfo(dtype).max, dtype=dtype)
     stages = turns
     stages.fill(np.iinfo(np.int32).max)
     stages[distances == np.float32(unreached)] = -1
     stages[source] = -1
     left, stage = num_vertices + 1, 0
-    while (waiting := int((stages >= stage).sum())) and waiting < left:
-        streamer.stream(pids, kernels.FIND_PARENTS, (stage, distances, stages, parents))
+    # Stage 0 may find none, if all paths have length 0; each later stage that is not the last one finds some.
+    while (waiting := int((stages >= stage).sum())) and (stage < 2 or waiting < left):
+        streamer.stream(pids, kernels.FIND_PARENTS, (stage, distances, stages, found))
         left, stage = waiting, stage + 1
-    return distances, no_vertex(xp, parents)
+    return distances, no_vertex(xp, found)
 
 
 def rank(
@@ -114,7 +117,7 @@ def rank(
     """
     backend, num_vertices = streamer.backend, streamer.topology.num_vertices
     xp, push = backend.xp, push or partial(push_shares, streamer)
-    degrees = backend.asarray(streamer.topology.degrees)
+    degrees = streamer.degrees()
     dangling = xp.flatnonzero(degrees == 0)
     factors = (alpha / xp.maximum(degrees, 1)).astype(np.float32)
     ranks = xp.full(num_vertices, 1 / max(num_vertices, 1), dtype=np.float32)

@@ -127,7 +127,7 @@ class GTS(Engine):
             levels, parents = search(self._streamer, sources, depth if depth >= 0 else limit, wants)
         return self._search_frame(levels, parents)
 
-    def sssp(self, source: int, cutoff: float | None = None) -> Frame:
+    def sssp(self, source: int, cutoff: float | None = None, return_predecessors: bool = True) -> Frame:
         """Find the shortest paths from one vertex to all others.
 
         Parameters
@@ -135,6 +135,8 @@ class GTS(Engine):
         source : int
         cutoff : float, optional
             Only paths shorter than this are found.
+        return_predecessors : bool
+            If False, the column of predecessors is filled with -1, and the last pass is left out.
 
         Returns
         -------
@@ -156,8 +158,11 @@ class GTS(Engine):
         if self.topology.least_weight < 0:
             raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
         limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
+        wants = check_flag("sssp", "return_predecessors", return_predecessors)
         with self._running():
-            distances, parents = search_lengths(self._streamer, int(sources[0]), limit)
+            distances, parents = search_lengths(self._streamer, int(sources[0]), limit, wants)
+        if parents is None:
+            parents = self.backend.xp.full(distances.shape[0], -1, dtype=self.topology.degrees.dtype)
         frame: Frame = make_frame(
             self.backend, {"distance": distances, "vertex": self._vertices(), "predecessor": parents}, self._frames
         )

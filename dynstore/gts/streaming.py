@@ -96,9 +96,6 @@ class Streamer:
         self._num_resident = 0 if is_lru else cached
         self._starts: list[int] = topology.starts.tolist()
         self._rvt = [backend.asarray(part) for part in (topology.starts, topology.ranges, form.layout)]
-        self._rows = np.zeros(topology.num_vertices + 1, dtype=np.int64)
-        np.cumsum(topology.degrees, out=self._rows[1:])
-        self._rows = self._rows[topology.starts]  # the neighbours before each page, large pages aside
         self._buffers = [backend.empty(self.most_pages * self._page_units, form.unit) for _ in range(settings.streams)]
         self._load_pages(settings)
         # A cache in the paper's way: a place a page, and marks of the last kernels that read it.
@@ -110,6 +107,7 @@ class Streamer:
         ends = topology.starts[np.minimum(self._all + self.most_pages, num_pages)]
         self._most_vertices = int((ends - topology.starts[:-1]).max(initial=0)) + 1  # of a group
         self.report = RunReport()
+        self._degrees: Array | None = None
 
     def _load_pages(self, settings: Settings) -> None:
         """Load the resident pages, and pin what of the others fits the host's buffer."""
@@ -134,10 +132,23 @@ class Streamer:
         self._cache = PageCache(places) if places else None
         self._readers: dict[int, Any] = {}
 
+    def degrees(self) -> Array:
+        """Return the whole degree of each vertex, on the device, where it stays if attributes are resident."""
+        if self._degrees is not None:
+            return self._degrees
+        degrees = self.backend.asarray(self.topology.degrees)
+        if self.settings.attributes == RESIDENT:
+            self._degrees = degrees
+        return degrees
+
     @property
     def device_bytes(self) -> int:
-        """Bytes of the device's memory that are in use between runs: buffers, resident or cached pages, and the RVT."""
-        return sum(int(array.nbytes) for array in (*self._buffers, self._resident, self._places, *self._rvt))
+        """Bytes of the device's memory that are in use between runs.
+
+        Buffers, resident or cached pages, the RVT, and degrees that stay.
+        """
+        degrees = () if self._degrees is None else (self._degrees,)
+        return sum(int(array.nbytes) for array in (*self._buffers, self._resident, self._places, *self._rvt, *degrees))
 
     @property
     def all_pages(self) -> np.ndarray:
@@ -264,5 +275,6 @@ class Streamer:
         if technique == VERTEX:
             return 1
         first, end = group.first, group.first + group.size
-        mean = int(self._rows[end] - self._rows[first]) // max(self._starts[end] - self._starts[first], 1)
+        rows = self.topology.edges_before
+        mean = int(rows[end] - rows[first]) // max(self._starts[end] - self._starts[first], 1)
         return min(WARP, 1 << max(mean.bit_length() - 1, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,14 @@ class PagedTopology:
     def nbytes(self) -> int:
         """Bytes of all pages."""
         return int(self.pages.nbytes)
+
+    @cached_property
+    def edges_before(self) -> np.ndarray:
+        """Neighbours of the vertices before each page's first one, shape (S + L + 1,), int64; the last entry is E."""
+        rows = np.zeros(self.num_vertices + 1, dtype=np.int64)
+        np.cumsum(self.degrees, out=rows[1:])
+        before: np.ndarray = rows[self.starts]
+        return before
 
     @property
     def units(self) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, MissingDependencyError, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dynstore.backend import Backend
 
@@ -23,6 +23,7 @@ __all__ = [
     "bring_columns",
     "brings_weights",
     "check_labels",
+    "check_lengths",
     "check_names",
     "column_names",
     "find_weight",
@@ -156,6 +157,18 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
     check_labels(caller, column_names(edges), wanted)
     edges = without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
+
+
+def check_lengths(caller: str, columns: list[tuple[str, Any]], extra: Mapping[str, Any] | None = None) -> None:
+    """Refuse columns of different lengths: those of :func:`split_columns`, and the extra ones."""
+    (first, column), *others = columns
+    count = len(column)
+    for name, other in others:
+        if len(other) != count:
+            raise InputError(f"{caller}: `{name}` has {len(other)} items, `{first}` has {count}; they must be equal")
+    for name, other in (extra or {}).items():
+        if len(other) != count:
+            raise InputError(f"{caller}: `{name}` has {len(other)} items, the edges have {count}; they must be equal")
 
 
 def _form_hint(edges: Any) -> str:

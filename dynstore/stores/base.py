@@ -21,7 +21,7 @@ from dynstore.config import make_options
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.locks import Lock
 from dynstore.stores.table.slots import PRESENT, SearchResult, SlotArrays
-from dynstore.typing import Array, OnDuplicate, Path
+from dynstore.typing import Array, Memory, OnDuplicate, Path
 
 __all__ = ["MAX_SPREAD", "Columns", "DerivedSlots", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
 
@@ -119,11 +119,13 @@ class Store(ABC):
         Edges (both directions of undirected ones) to reserve.
     options : dict
         The store's own options.
+    memory : {"device", "host"}
+        Where the edges lie: in device memory, or in host memory that kernels use in place.
 
     Raises
     ------
     InputError
-        For a device that the store has no kernels for.
+        For a device that the store has no kernels for, or a memory that it does not use.
     """
 
     name: ClassVar[str]
@@ -132,6 +134,7 @@ class Store(ABC):
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is supported
     takes_unsorted: ClassVar[bool] = False  # whether it takes unsorted batches; else each batch is sorted first
     refuses_absent: ClassVar[bool] = False  # whether `try_delete` refuses a batch with an edge that is not there
+    memories: ClassVar[tuple[Memory, ...]] = ("device",)  # where its edges can lie
     divides: ClassVar[tuple[str, ...]] = ()  # families whose kernels compute places of edges as quotients
 
     def __init__(
@@ -141,7 +144,10 @@ class Store(ABC):
         weight_dtype: np.dtype | None,
         capacity: int,
         options: dict[str, Any],
+        memory: Memory = "device",
     ) -> None:
+        if memory not in self.memories:
+            raise InputError(f"store {self.name!r}: got memory={memory!r}; wanted memory={self.memories[0]!r}")
         if backend.family not in self.families:
             raise InputError(
                 f"store {self.name!r}: got device {backend.name!r}; wanted 'cpu', it runs on the host only"
@@ -150,6 +156,7 @@ class Store(ABC):
         self.vertex_dtype = vertex_dtype
         self.weight_dtype = weight_dtype
         self.capacity = capacity
+        self.memory: Memory = memory
         self.options = make_options(f"store {self.name!r}", self.Options, options)
         # Held while a read makes something of the edges; see `Lock`.
         self.lock = Lock()
@@ -336,6 +343,21 @@ class Store(ABC):
         twin.__dict__.update(self.__dict__)
         twin.lock = Lock()
         return twin
+
+    def plan_move(self) -> Callable[[], None]:
+        """Plan to have the edges in host memory, for a store that can; return a commit, which cannot fail."""
+        slots = self.slots.in_host(self.backend)
+
+        def move() -> None:
+            self.memory = "host"
+            self._take(slots)
+
+        return move
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of what lies in host memory that kernels use in place; :meth:`memory_usage` counts them, too."""
+        return self.slots.host_bytes if self.memory == "host" else 0
 
     def statistics(self) -> dict[str, int]:
         """Return the store's counters since it was made; by default there are none."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair
+from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,8 @@ class Ready(NamedTuple):
         Whether the others are there.
     rows, late : int
         Rows that are inserted, and rows that stay out.
-    newest : int or float, or None
-        The newest time so far.
+    newest, entered : int or float, or None
+        The newest time so far: of all rows, and of those that are inserted.
     """
 
     taken: Taken
@@ -54,6 +54,7 @@ class Ready(NamedTuple):
     rows: int
     late: int
     newest: int | float | None
+    entered: int | float | None
 
 
 class Applier:
@@ -81,6 +82,7 @@ class Applier:
         self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
         self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
         self.newest: int | float | None = None
+        self._entered: int | float | None = None if window is None else window._newest
 
     def prepare(self, taken: Taken, dated: bool | None) -> Ready:
         """Put out late rows, settle insertions and deletions of the same pair, and start the copy."""
@@ -96,17 +98,19 @@ class Applier:
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
             if self.window is None:
-                rows = last_of_each_pair(rows, self.G.is_directed())
-                leaving = rows[rows.deletes]
-            else:
+                entering, leaving = settled(rows, self.G.is_directed())
+            else:  # the window slides first
+                assert rows.deletes is not None
                 last = last_of_each_pair(rows, self.G.is_directed())
-                leaving = last[last.deletes]
-            parts = [rows[~rows.deletes]] if rows.deletes is not None else [rows]
+                entering, leaving = rows[~rows.deletes], last[last.deletes]
+            parts = [entering]
         parts = [part for part in parts if len(part)]
         columns = [list(column) for column in zip(*(part.edges() for part in parts), strict=True)]
         dates, timed = None, bool(parts) and self._needs_times
         if timed:
             times = [part.times for part in parts if part.times is not None]
+            highest = max(part.max().item() for part in times)
+            self._entered = highest if self._entered is None else max(highest, self._entered)
             if dated and self.window is not None:
                 dates = np.concatenate(times).view("M8[ns]")
             else:
@@ -115,7 +119,8 @@ class Applier:
         if leaving is not None and deletes:
             columns += [[leaving.src], [leaving.dst]]
         rows_in = sum(len(part) for part in parts)
-        return Ready(taken, self._staging.bring(columns), width, timed, dates, deletes, rows_in, late, self.newest)
+        bring, newest = self._staging.bring(columns), (self.newest, self._entered)
+        return Ready(taken, bring, width, timed, dates, deletes, rows_in, late, *newest)
 
     def _without_late(self, rows: Rows, lateness: int | float) -> tuple[list[Rows], int]:
         """Return the rows that are not late, and how many are; each is held against the newest one before it."""

@@ -45,7 +45,7 @@ class Tick:
     changed : frame
         The rows of ``result`` that differ from those of the last tick that the callback got.
     ms : float
-        What it took to bring the answer up to date.
+        The time of bringing the answer up to date, in milliseconds.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Delivery:
                 self._next, self._busy = None, True
             try:
                 self._callback(tick)
-            except Exception as error:
+            except BaseException as error:  # also SystemExit, which would end the thread
                 self._meter.error(f"the callback of {self._name} raised {type_name(error)}: {error}")
                 _log.warning("Stream: the callback of %s raised", self._name, exc_info=True)
 
@@ -116,7 +116,7 @@ class StreamMonitor:
     ----------
     name : str
     latest : Tick or None
-        The last tick, whether a callback got it or not.
+        The last tick. The callback may not have got it yet.
     """
 
     def __init__(

@@ -36,9 +36,10 @@ class Progress:
     batches : int
         Batches that were applied.
     arrived, applied, pending : int
-        Rows that came from the source; that are in the graph, or were late; that wait.
+        Rows that have come from the source; of these, rows that are applied (late ones included), and rows that still
+        wait.
     late : int
-        Rows that came too late for ``lateness`` or the window, and stayed out.
+        Rows that were ignored because they came too late for ``lateness`` or the window.
     dropped : int
         Rows that ``overflow="drop-oldest"`` has dropped.
     edges_per_s : float
@@ -46,24 +47,24 @@ class Progress:
     event_time : int, float or numpy.datetime64, or None
         The newest time that is applied.
     event_lag : int, float or numpy.timedelta64, or None
-        How far that is behind the newest time that has arrived.
+        The difference between the newest time that has arrived and ``event_time``.
     arrival_lag_s : float
-        Seconds since the oldest row that waits has arrived.
+        The seconds that the oldest waiting row has waited.
     p50_ms, p99_ms : float
-        Milliseconds from a row's arrival to the answers that know of it; without monitors, to the graph that has it. A
-        GPU may still write the last of it then; whoever reads the graph waits for that.
+        Milliseconds from the arrival of a row to the answers that include it; without monitors, to the update of the
+        graph. A GPU may still be writing at this moment; the next read of the graph waits for that.
     ms : dict
         Mean milliseconds a batch: "read" by the reader, "copy", "wait", "update", "monitors", "questions". On a GPU
         the copy of a batch runs beside what comes before; "wait" is how long the graph waits for it, and
         for other ranks.
     skipped_ticks : int
-        Ticks that a slow callback has not got, because a newer one came.
+        Ticks that a slow callback did not get, because a newer tick came.
     logged_bytes : int
         Bytes in the log of the graph's database; 0 without one.
     errors : tuple of str
         The last errors of callbacks and monitors, or the one that has ended the stream.
     applied_by_all : int
-        Rows that are in a graph on several ranks, from all of them, or were late; in one graph as ``applied``.
+        For a graph on several ranks, the ``applied`` rows of all ranks together; for any other graph, ``applied``.
     """
 
     state: State

@@ -44,9 +44,9 @@ class Reach:
         # Rows before the first one do no harm: they leave again. A source with parts may give them in another order.
         before = Position(ready.taken.begins.source, 0, ready.taken.begins.whole)
         if self._window.by == "time":
-            if ready.rows and ready.newest is not None:
-                self._batches.append((ready.newest, before))
-            gone = None if ready.newest is None else self._window._horizon.bound(ready.newest)
+            if ready.rows and ready.entered is not None:
+                self._batches.append((ready.entered, before))
+            gone = None if ready.entered is None else self._window._horizon.bound(ready.entered)
         else:
             self._total += ready.rows
             self._batches.append((self._total, before))

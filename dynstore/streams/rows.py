@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.errors import InputError, InputTypeError, unknown_name
-from dynstore.input.forms import column_names, is_frame, open_edges, split_columns
+from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns
 from dynstore.input.times import parse_dates, read_times
 from dynstore.io import OP_DELETE, EventTable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
 
-__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair"]
+__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair", "settled"]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")
@@ -163,20 +163,18 @@ class RowReader:
             return table.get(names[role])
 
         src, dst = (as_array(column(role)) for role in ROLES[:2])
+        ops = None if column("op") is None else as_array(column("op"))
         rows = Rows(
             src,
             dst,
             as_array(column("weight")) if self._weighted else None,
             None if column("time") is None else self._read_times(names["time"], column("time")),
-            None if column("op") is None else _read_ops(names["op"], as_array(column("op"))),
+            None if ops is None else _read_ops(names["op"], ops),
             tuple(as_array(table[name]) for name in self._extra),
         )
-        for name, array in zip(wanted, (rows.dst, rows.weights, rows.times, rows.deletes), strict=False):
-            if array is not None and array.shape != src.shape:
-                raise InputError(
-                    f"{CALLER}: a column of a batch, `{name}` or one beside it, has {array.shape[0]} items, "
-                    f"`{names['source']}` has {src.shape[0]}; they must be equal"
-                )
+        read = zip(ROLES, (src, dst, rows.weights, rows.times, ops), strict=True)
+        columns = [(names[role], array) for role, array in read if array is not None]
+        check_lengths(CALLER, columns, dict(zip(self._extra, rows.extra, strict=True)))
         return rows
 
     def _read_times(self, name: str, column: Any) -> np.ndarray:
@@ -221,15 +219,32 @@ def keeps_times(G: DynamicGraph | ShardedGraph) -> bool:
 
 
 def last_of_each_pair(rows: Rows, directed: bool) -> Rows:
-    """Return the last row of each pair, in order of the rows.
+    """Return the last row of each pair, in order of the rows."""
+    _, last = np.unique(_pairs_of(rows, directed)[::-1], return_index=True)
+    return rows[np.sort(len(rows) - 1 - last)]
 
-    So a batch of insertions and deletions has the effect that they would have one by one.
+
+def settled(rows: Rows, directed: bool) -> tuple[Rows, Rows]:
+    """Return the rows to insert, and one row of each pair to delete before.
+
+    So a batch of insertions and deletions has the effect that they would have one by one: an insertion counts if no
+    deletion of its pair comes after it. All of these are kept, as an edge gets the greatest time of its rows.
     """
+    _, pairs = np.unique(_pairs_of(rows, directed), return_inverse=True)
+    assert rows.deletes is not None
+    last = np.full(len(rows), -1)  # the row of each pair's last deletion
+    deletions = np.flatnonzero(rows.deletes)
+    last[pairs[deletions]] = deletions
+    inserts = ~rows.deletes & (np.arange(len(rows)) > last[pairs])
+    return rows[inserts], rows[np.sort(last[last >= 0])]
+
+
+def _pairs_of(rows: Rows, directed: bool) -> np.ndarray:
+    """Return a number for each row: rows of one pair have the same."""
     count = len(rows)
     _, numbers = np.unique(np.concatenate((rows.src, rows.dst)), return_inverse=True)
     src, dst = numbers[:count].astype(np.int64), numbers[count:].astype(np.int64)
     if not directed:
         src, dst = np.minimum(src, dst), np.maximum(src, dst)
-    pairs = (src * (2 * count) + dst)[::-1]
-    _, last = np.unique(pairs, return_index=True)
-    return rows[np.sort(count - 1 - last)]
+    pairs: np.ndarray = src * (2 * count) + dst
+    return pairs

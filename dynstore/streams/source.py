@@ -18,7 +18,7 @@ METHODS = ("poll", "seek", "commit", "pause")
 
 
 class Source(Protocol):
-    """Where rows come from.
+    """The origin of a stream's rows.
 
     A stream calls all methods from one thread. A position is whatever JSON can hold: numbers, strings, lists, dicts.
 
@@ -38,7 +38,7 @@ class Source(Protocol):
         Raises
         ------
         EOFError
-            At the end: nothing will come any more.
+            At the end, when no more rows will come.
         """
 
     def seek(self, position: Any) -> None:
@@ -47,7 +47,7 @@ class Source(Protocol):
         Parameters
         ----------
         position : object
-            What :meth:`poll` returned once.
+            A position that :meth:`poll` has returned.
         """
 
     def commit(self, position: Any) -> None:
@@ -56,7 +56,7 @@ class Source(Protocol):
         Parameters
         ----------
         position : object
-            What :meth:`poll` returned with the last of them.
+            The position that :meth:`poll` has returned with the last of these rows.
         """
 
     def pause(self, on: bool) -> None:
@@ -65,7 +65,7 @@ class Source(Protocol):
         Parameters
         ----------
         on : bool
-            Whether the stream has no room.
+            True to stop, because the stream has no room; False to go on.
         """
 
 

@@ -36,18 +36,19 @@ CALLER = "Stream"
 
 
 class Stream:
-    """Rows from a source go into a graph, batch by batch, while answers are kept and questions asked.
+    """Bring the rows of a source into a graph, batch by batch; keep answers up to date and take questions meanwhile.
 
-    One thread reads the source. Another one applies batches, in the order in which rows came; while the stream runs,
-    the graph is its own. On a GPU a third one copies the next batches meanwhile. Use :meth:`monitor` and
-    :meth:`ask` instead of reading the graph.
+    One thread reads the source. Another one applies batches, in the order in which rows came. On a GPU a third one
+    copies the next batches at the same time. While the stream runs, do not use the graph yourself: use :meth:`monitor`
+    and :meth:`ask`.
 
     Parameters
     ----------
     G : DynamicGraph or ShardedGraph
-        Any graph. That of a database (:func:`dynstore.open`) goes on where its log ends: nothing is lost or doubled.
-        If ``window`` is a new :class:`Window`, the graph is emptied, and the window's rows are read again. Into a graph
-        on several ranks, each rank streams a source of its own: see ``docs/guides/many-gpus.md``.
+        Any graph. With the graph of a database (:func:`dynstore.open`) the stream goes on where the log ends: no row is
+        lost or applied twice. If ``window`` is a new :class:`Window` then, the graph is emptied, and the rows of the
+        window are read again. For a graph on several ranks, each rank has a stream with a source of its own: see
+        ``docs/guides/many-gpus.md``.
     source : Source, iterable, frame, tuple or str
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
         :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
@@ -56,20 +57,21 @@ class Stream:
         The window that fills ``G``. In a graph with ``timestamps``, a length of time: with each batch edges expire
         whose last time is at most the newest time minus that. By default edges stay.
     batch_edges : int
-        A batch has at most so many rows.
+        The most rows in a batch.
     max_delay : float
-        A batch closes at the latest when its first row has waited so many seconds.
+        The most seconds that a row waits for its batch to fill up.
     max_pending : int
         The most rows that may wait.
     overflow : {"block", "drop-oldest", "error"}
-        When more come: the source waits; the rows that have waited longest are dropped, and counted; or the stream
-        applies what waits and ends with a :class:`StreamError`.
+        What happens when more than ``max_pending`` rows wait. "block": the source waits. "drop-oldest": the rows that
+        have waited longest are dropped, and counted. "error": the stream applies the rows that wait, and ends with a
+        :class:`StreamError`.
     lateness : int, float, str or timedelta, optional
-        Rows stay out, and are counted as late, if their time is before the newest time that came before them minus
-        this. By default none is late but for the window's own rule.
+        A row is ignored, and counted as late, if its time is older than the newest time so far minus this. By default
+        only the window's own rule applies.
     columns : mapping, optional
-        Role -> name of the column: "source", "destination", "weight", "time", "op". Names that are not given are those
-        of the roles. Columns "time" and "op" may be missing. "op" has "+" or "insert", "-" or "delete".
+        The names of the columns, by role: "source", "destination", "weight", "time", "op". By default a column is
+        called like its role. Columns "time" and "op" may be missing. "op" has "+" or "insert", "-" or "delete".
 
     Attributes
     ----------
@@ -82,10 +84,8 @@ class Stream:
     InputError
         For arguments that do not fit.
 
-    Notes
-    -----
-    A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied, its batch
-    is not, and the stream ends with the graph's error.
+    Notes ----- A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied,
+    the whole batch is not applied, and the stream ends with the graph's error.
 
     Examples
     --------
@@ -113,7 +113,9 @@ class Stream:
         if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
         if isinstance(G, ShardedGraph) and window is not None:
-            raise InputError(f"{CALLER}: window is {window!r}; a graph on several ranks has none yet. Leave it out")
+            raise InputError(
+                f"{CALLER}: window is {window!r}; a graph on several ranks does not support it yet. Leave it out"
+            )
         length = None
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):
@@ -156,7 +158,7 @@ class Stream:
     # ------------------------------------------------------------------ beginning and end
 
     def start(self) -> Self:
-        """Begin, and return at once; a stream that has begun goes on.
+        """Start the threads and return at once. If the stream runs already, nothing happens.
 
         Returns
         -------
@@ -180,8 +182,8 @@ class Stream:
         Parameters
         ----------
         until : float or callable, optional
-            End after so many seconds, or when a function of :meth:`progress` returns True; it is called about twenty
-            times a second.
+            A number of seconds after which to end; or a function that gets :meth:`progress` about twenty times a
+            second, and returns True to end.
 
         Returns
         -------
@@ -191,7 +193,8 @@ class Stream:
         Raises
         ------
         Exception
-            What has ended the stream: a :class:`StreamError`, such as of a source that cannot go on, or the graph's.
+            The error that has ended the stream: a :class:`StreamError`, for example if the source cannot go on, or an
+            error of the graph.
         """
         ends = None if until is None or callable(until) else perf_counter() + check_number("run", "until", until)
         try:
@@ -221,9 +224,9 @@ class Stream:
         Raises
         ------
         TimeoutError
-            If they pass.
+            If the time is up before that.
         Exception
-            What has ended the stream meanwhile.
+            The error that has ended the stream in the meantime.
         """
         begun = perf_counter()
         self.ask(_nothing, at="now").result(timeout)
@@ -235,12 +238,12 @@ class Stream:
             raise self._engine.failure
 
     def stop(self) -> None:
-        """End after the current batch, and let the source know how far it came. Rows that wait are not applied.
+        """End after the current batch, and commit its position to the source. Rows that wait are not applied.
 
         Raises
         ------
         Exception
-            What has ended the stream before, once.
+            The error that had ended the stream before; it is raised only once.
         """
         self._engine.end()
         failure, self._engine.failure = self._engine.failure, None
@@ -275,11 +278,11 @@ class Stream:
         Parameters
         ----------
         name : str
-            What :meth:`DynamicGraph.track` takes.
+            The name of an answer, as for :meth:`DynamicGraph.track`.
         on_result : callable, optional
             A function of a :class:`dynstore.streams.Tick`.
         every : int
-            Answer after so many batches, and after the last one.
+            After how many batches to compute the answer. It is also computed after the last batch.
         changed_only : bool
             If True, the function is not called when no row of the answer has changed since its last call.
         min_change : float
@@ -299,7 +302,7 @@ class Stream:
         """
         meter = self._engine.meter
         if isinstance(self.graph, ShardedGraph):
-            raise InputError(f"monitor: the answer {name!r} is wanted of a graph on several ranks, which has none yet")
+            raise InputError(f"monitor: got {name!r}; a graph on several ranks does not support monitors yet")
         monitor = StreamMonitor(self.graph, name, on_result, every, changed_only, min_change, params, meter)
         self._engine.monitors.append(monitor)
         return monitor
@@ -310,21 +313,22 @@ class Stream:
         Parameters
         ----------
         query : callable
-            A function of the graph; what it returns is the answer. It runs between two batches, and must only read.
+            A function that gets the graph; its return value is the answer. It runs between two batches, and must only
+            read.
         at : {"applied", "now"} or int
-            Which version it sees. "applied": the one that is there when the batch at work is through. "now": that of
-            all rows that have arrived before the question, and of none that came later. A number: that version, if it
-            is still the present one, or the graph's log reaches back to it.
+            The version that the function gets. "applied": the version after the batch that is being applied. "now": the
+            version with exactly the rows that have arrived before the question. A number: that version, if it is the
+            current one, or the graph's log reaches back to it.
 
         Returns
         -------
         concurrent.futures.Future
-            Its ``result()`` is the answer, or raises what the query has raised.
+            Its ``result()`` returns the answer, or raises the error that ``query`` has raised.
 
         Raises
         ------
         InputError
-            For an ``at`` that is none of these.
+            For any other value of ``at``.
         """
         if not callable(query):
             raise InputTypeError(f"ask: query is {query!r}; wanted a function of the graph")

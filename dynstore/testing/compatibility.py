@@ -6,7 +6,8 @@ reason, and so are tests that did not run because of a crash or the time limit. 
 sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph; ``dynstore.testing.cugraph_data`` fills that folder.
 
 In parts: ``--limit 600 --json ends.json``, then ``--limit 600 --json ends.json --again ends.json`` as long as there are
-tests that did not run. They come first; those that failed run again after them.
+tests that did not run. They come first; those that failed run again after them. With names of modules only these run,
+and a page that is there keeps what it says of the others. ``--read ends.json`` makes the page and runs nothing.
 """
 
 from __future__ import annotations
@@ -21,21 +22,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import dynstore
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.errors import MissingDependencyError
+from dynstore.errors import InputError, MissingDependencyError
+from dynstore.testing.compatibility_page import (
+    NOT_RUN,
+    Outcomes,
+    count_outcomes,
+    find_lost,
+    make_preface,
+    read_page,
+    render_page,
+)
 
-__all__ = ["find_tests", "main", "render_table", "run_tests"]
-
-Outcomes = Mapping[str, Mapping[str, str]]
+__all__ = ["find_tests", "main", "run_tests"]
 
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
-NOT_RUN = "not run"
+ABOUT = "about"  # what a file of outcomes says of its run
 # What is not run again.
 SETTLED = ("passed", "skipped")
 LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first
@@ -44,18 +51,22 @@ TEST_LIMIT_S = 120  # that one test may take: the slowest of cuGraph's takes les
 LINE = "pip install 'dynstore[rapids]'"
 
 
-def find_tests(folder: Path | None) -> list[Path]:
+def find_tests(folder: Path | None, modules: Sequence[str] = ()) -> list[Path]:
     """Return the test modules: those in subfolders first, in order.
 
     Parameters
     ----------
     folder : Path, optional
         cuGraph's ``tests``; by default the installed ones.
+    modules : sequence of str
+        Names such as "structure/test_graph.py": only these, in this order. By default all for one GPU.
 
     Raises
     ------
+    InputError
+        If a module is not there.
     MissingDependencyError
-        If there are none, with the line to type.
+        If there are none, with the command that installs it.
     """
     if folder is None:
         spec = importlib.util.find_spec("cugraph")
@@ -72,7 +83,13 @@ def find_tests(folder: Path | None) -> list[Path]:
         raise MissingDependencyError(
             f"compatibility: no tests of cuGraph in {folder}; its wheel ships them: {LINE}, or pass --tests"
         )
-    return found
+    by_name = {path.relative_to(folder).as_posix(): path for path in found}
+    unknown = [name for name in modules if name not in by_name]
+    if unknown:
+        raise InputError(
+            f"compatibility: no test module {', '.join(unknown)} in {folder}; they are {', '.join(by_name)}"
+        )
+    return [by_name[name] for name in modules] or found
 
 
 def run_tests(
@@ -108,7 +125,7 @@ def run_tests(
     Raises
     ------
     MissingDependencyError
-        Without pytest-xdist, with the line to type.
+        Without pytest-xdist, with the command that installs it.
     RuntimeError
         If no test was collected, with the last output of the process.
     """
@@ -118,6 +135,7 @@ def run_tests(
     options = ["-p", "dynstore.testing.cugraph_plugin", "-p", "no:cacheprovider", "-c", os.devnull, "-q", "--tb=short"]
     options += ["--continue-on-collection-errors", f"--rootdir={root}", "-m", "not mg and not slow", "-W", "ignore"]
     options += ["-n", str(jobs), "--dist", "load", f"--max-worker-restart={RESTARTS}"]
+    options.append("--maxschedchunk=1")  # no test waits behind a slow one
     if any(importlib.util.find_spec(name) is None for name in NEEDED_BY_CONFTEST):
         options.append("--noconftest")
     chosen = [str(root / name) for name in names] or [str(path) for path in paths]
@@ -167,89 +185,8 @@ def _read(out: Path) -> Iterator[list[str]]:
             yield json.loads(line)
 
 
-def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    theirs, ours : mapping
-        Node id -> ``outcome`` and ``reason``; with the original cuGraph, with the drop-in.
-    version : str
-        The version of cuGraph.
-    data : str
-        Where the data sets were, or a remark on it.
-    """
-    modules = sorted({_module(name) for name in (*theirs, *ours)})
-    columns = ["tests", "pass with cuGraph", "pass with the drop-in", "pass with cuGraph only"]
-    if any(end["outcome"] == NOT_RUN for end in (*theirs.values(), *ours.values())):
-        columns.append("did not run at least once")
-    lines = [
-        "# Compatibility",
-        "",
-        f"These are cuGraph {version}'s own tests, run twice: with cuGraph as it is, and with",
-        f"`dynstore.adapters.cugraph` of dynstore {dynstore.__version__} in its place ({data}).",
-        "At the end it says why tests do not pass with cuGraph itself.",
-        "",
-        "    python -m dynstore.testing.cugraph_data DATA --from cugraph/datasets",
-        "    export RAPIDS_DATASET_ROOT_DIR=$PWD/DATA",
-        "    python -m dynstore.testing.compatibility --out docs/compatibility.md",
-        "",
-        "`cugraph/datasets` is from cuGraph's repository. The first command copies it and makes the results",
-        "that traversals are compared with, by NetworkX. The data sets that are only on cuGraph's server",
-        "are left out: the tests of `utils/test_dataset.py` that load them fail without a network.",
-        "",
-        f"| module | {' | '.join(columns)} |",
-        "|---|" + "---|" * len(columns),
-    ]
-    totals: Counter[str] = Counter()
-    for module in modules:
-        names = [name for name in {*theirs, *ours} if _module(name) == module]
-        counts = (
-            len(names),
-            sum(_passed(theirs, name) for name in names),
-            sum(_passed(ours, name) for name in names),
-            sum(_passed(theirs, name) and not _passed(ours, name) for name in names),
-            sum(NOT_RUN in (_outcome(theirs, name), _outcome(ours, name)) for name in names),
-        )
-        by_column = dict(zip(columns, counts, strict=False))
-        totals.update(by_column)
-        lines.append(f"| {module} | {' | '.join(map(str, by_column.values()))} |")
-    lines.append(f"| all | {' | '.join(str(totals[column]) for column in columns)} |")
-    lost = sorted(name for name in theirs if _passed(theirs, name) and not _passed(ours, name))
-    lines += ["", "## Tests that pass with cuGraph only", ""]
-    if not lost:
-        lines.append("None.")
-    for name in lost:
-        end = ours.get(name, {"outcome": NOT_RUN, "reason": "its module was not collected"})
-        lines.append(f"- `{name}`: {end['outcome']}: {end['reason']}")
-    others = Counter(
-        (_module(name), _short(end["reason"])) for name, end in theirs.items() if end["outcome"] != "passed"
-    )
-    lines += ["", "## Tests that do not pass with cuGraph, by reason", ""]
-    if not others:
-        lines.append("None.")
-    lines += [f"- {module}, {count}: {reason}" for (module, reason), count in sorted(others.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _module(name: str) -> str:
-    return "/".join(name.partition("::")[0].split("/")[-2:])
-
-
-def _short(reason: str) -> str:
-    return reason if len(reason) <= 160 else f"{reason[:157]}..."
-
-
-def _outcome(outcomes: Outcomes, name: str) -> str:
-    return outcomes.get(name, {}).get("outcome", "")
-
-
-def _passed(outcomes: Outcomes, name: str) -> bool:
-    return _outcome(outcomes, name) == "passed"
-
-
 def _is_left(outcomes: Outcomes, name: str) -> bool:
-    return _outcome(outcomes, name) == NOT_RUN
+    return outcomes.get(name, {}).get("outcome") == NOT_RUN
 
 
 def _run_both(
@@ -259,7 +196,8 @@ def _run_both(
 
     ``kept`` is written after each run, in case the second fails.
     """
-    both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
+    both: dict[str, Any] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
+    both.pop(ABOUT, None)
     end = time.monotonic() + limit_s * len(RUNS)
     for place, which in enumerate(RUNS):
         share_s = round((end - time.monotonic()) / (len(RUNS) - place))
@@ -269,36 +207,77 @@ def _run_both(
             names = sorted(earlier.keys() - settled.keys(), key=lambda name: (not _is_left(earlier, name), name))
             both[which] = {**settled, **run_tests(which, paths, share_s, jobs, names, test_limit_s)}
         if kept is not None:
-            kept.write_text(json.dumps(both, indent=1), encoding="utf-8")
+            kept.write_text(json.dumps({ABOUT: _describe_run(), **both}, indent=1), encoding="utf-8")
     return [both[which] for which in RUNS]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print the numbers, and write the page; return 0 if the drop-in loses no test, else 1."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.testing.compatibility", description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="only these, such as structure/test_graph.py")
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
-    parser.add_argument("--out", type=Path, help="write the page here")
+    parser.add_argument(
+        "--out", type=Path, help="write the page here; what one that is there says of other modules stays"
+    )
     parser.add_argument("--json", type=Path, help="write the outcomes here, after each of the two runs")
     parser.add_argument("--limit", type=int, default=1800, help="seconds a run; what the first leaves is the second's")
     parser.add_argument("--test-limit", type=int, default=TEST_LIMIT_S, help="seconds that one test may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
     parser.add_argument("--again", type=Path, help="outcomes of an earlier run: what failed or did not run runs again")
+    parser.add_argument(
+        "--read", type=Path, help="run nothing: make the page of the outcomes that --json has kept here"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.jobs < 1:
         parser.error("--jobs: 1 or more")
     if chosen.test_limit < 1:
         parser.error("--test-limit: 1 or more")
-    paths = find_tests(chosen.tests)
-    theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again, chosen.json, chosen.test_limit)
-    from dynstore.benchmarks.machine import find_versions
-
-    root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
-    data = f"{sum(1 for _ in Path(root).glob('*.csv'))} data sets were there" if root else "no data sets were there"
-    page = render_table(theirs, ours, find_versions().get("cugraph", "of unknown version"), data)
+    if chosen.read is not None:
+        about, theirs, ours = _read_kept(chosen.read)
+    else:
+        paths = find_tests(chosen.tests, chosen.modules)
+        theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again, chosen.json, chosen.test_limit)
+        about = _describe_run()
+    page = _make_page(about, theirs, ours, chosen.out)
     if chosen.out is not None:
         chosen.out.write_text(page, encoding="utf-8")
     print(page)
-    return int(any(_passed(theirs, name) and not _passed(ours, name) for name in theirs))
+    return int(bool(find_lost(theirs, ours)))
+
+
+def _describe_run() -> dict[str, Any]:
+    """Return the versions, the GPU and the number of data sets."""
+    from dynstore.benchmarks.machine import describe_machine, find_commit, find_versions
+
+    root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
+    return {
+        "cugraph": find_versions().get("cugraph", "of unknown version"),
+        "commit": find_commit(),
+        "gpu": describe_machine()["gpu"] or "unknown GPU",
+        "data_sets": sum(1 for _ in Path(root).glob("*.csv")) if root else 0,
+    }
+
+
+def _read_kept(kept: Path) -> tuple[dict[str, Any], Outcomes, Outcomes]:
+    try:
+        both = json.loads(kept.read_text(encoding="utf-8"))
+        return both[ABOUT], both[RUNS[0]], both[RUNS[1]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"compatibility: {str(kept)!r} has no outcomes of both runs: {error!r}") from error
+
+
+def _make_page(about: Mapping[str, Any], theirs: Outcomes, ours: Outcomes, earlier: Path | None) -> str:
+    """Return the page of these outcomes. If an earlier page has more modules, what it says of those stays."""
+    found = count_outcomes(theirs, ours)
+    preface = make_preface(about["cugraph"], f"on one {about['gpu']}; {about['data_sets']} data sets were there")
+    if earlier is None or not earlier.is_file():
+        return render_page(found, preface)
+    modules, its_preface = read_page(earlier.read_text(encoding="utf-8"))
+    if modules.keys() <= found.keys():
+        return render_page(found, preface)
+    if f"cuGraph {about['cugraph']}," not in " ".join(its_preface.split()):
+        raise InputError(f"compatibility: {str(earlier)!r} is not of cuGraph {about['cugraph']}; run all modules anew")
+    return render_page({**modules, **found}, its_preface)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import pytest
 from dynstore.adapters import cugraph as drop_in
 from dynstore.adapters.libraries import require
 from dynstore.errors import MissingDependencyError
-from dynstore.testing.compatibility import NOT_RUN
+from dynstore.testing.compatibility_page import NOT_RUN
 
 __all__ = [
     "gpubenchmark",

@@ -22,6 +22,7 @@ __all__ = [
     "for_every_allocation",
     "for_every_kernel",
     "for_every_new_array",
+    "for_every_pinned_array",
 ]
 
 MAX_FAILURES = 1000
@@ -111,6 +112,12 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
     empty = pair.graph.backend.empty
     backend = pair.graph.backend
     return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: FailingEmpty(empty, n), method, args, kwargs)
+
+
+def for_every_pinned_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
+    """As :func:`for_every_allocation`, but allocations of pinned host memory fail."""
+    pinned, backend = pair.graph.backend.pinned, pair.graph.backend
+    return _fail_in_turn(monkeypatch, pair, backend, "pinned", lambda n: FailingEmpty(pinned, n), method, args, kwargs)
 
 
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:

@@ -15,7 +15,6 @@ from dynstore.input.times import SPANS, read_span, read_times
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.ids.base import Names
     from dynstore.typing import Array
 
 __all__ = ["BY", "Horizon", "Selection", "make_horizon"]
@@ -88,14 +87,22 @@ class Horizon:
         return int(backend.xp.searchsorted(times, bound, side="right")[0])
 
     def select(
-        self, backend: Backend, edges: Any, names: Names, time: Any, held: int, newest: int | float | None, kept: Any
+        self,
+        backend: Backend,
+        edges: Any,
+        columns: tuple[Any, ...],
+        time: Any,
+        held: int,
+        newest: int | float | None,
+        kept: Any,
     ) -> Selection:
         """Select the rows of a batch that enter.
 
         Parameters
         ----------
-        edges, names
-            As for :func:`dynstore.input.columns.read_edges`.
+        edges : frame or tuple
+        columns : tuple
+            Their sources, destinations, and weights if there are any, of equal lengths.
         time : str or array, or None
             The column of times, or its name.
         held : int
@@ -105,7 +112,6 @@ class Horizon:
         kept : array or None
             The times of the rows in the window, ascending; None if there never was one.
         """
-        columns = tuple(column for _, column in split_columns("slide", edges, names))
         if self.by == "count":
             if time is not None:
                 raise InputError("slide: time was given, but the window is by='count'; make it with by='time'")

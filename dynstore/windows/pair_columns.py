@@ -1,10 +1,15 @@
-"""Extra columns where a window counts rows or sums weights: each edge has those of its pair's latest row."""
+"""Extra columns where a window counts rows or sums weights: each edge has those of its pair's latest row.
+
+A graph's own column of times is the exception: an edge has the greatest time of the rows that it came with.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from dynstore.graph.records import TIME
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -79,6 +84,9 @@ def read_pair_columns(
     columns = {name: backend.zeros(total, array.dtype) for name, array in extra.items()}
     for name, array in extra.items():
         columns[name][:count] = array[rows]
+    if G.timestamps is not None and times is None:  # rows need not come in order of their times
+        given = extra[TIME]
+        columns[TIME][:count] = given[latest_rows(G, moves, count, given)]
     kept = xp.nonzero(keeps)[0]
     if len(kept):
         there, values = G.columns_of_numbers(listed.src[kept], listed.dst[kept])

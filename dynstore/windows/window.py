@@ -13,7 +13,7 @@ from dynstore.errors import InputError, InputTypeError, LimitError, type_name, u
 from dynstore.graph import DynamicGraph
 from dynstore.graph.updates import Request
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.forms import bring_columns
+from dynstore.input.forms import bring_columns, check_lengths, split_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
 from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges, refuse_infinite
@@ -46,31 +46,30 @@ class Window:
     Parameters
     ----------
     G : DynamicGraph
-        A graph without edges; the window fills it. Any ids, any store, directed or not. That of a database
-        (:func:`dynstore.open`) may have edges: a :class:`Stream` reads their rows again.
+        An empty graph, with any ids and any store, directed or not; the window fills it. The graph of a database
+        (:func:`dynstore.open`) may have edges, because a :class:`Stream` reads their rows again.
     length : int, float, str or timedelta
         With ``by="count"``, the number of rows. With ``by="time"``, a length of time in the unit of the time column, or
         for date-times a string such as "1h" or a timedelta.
     by : {"count", "time"}
-        What makes a row leave. "count": more than ``length`` newer rows. "time": a time of at most the newest time
-        minus ``length``. Rows may come late: those still inside the window are placed by their time.
+        When a row leaves. "count": when there are ``length`` newer rows. "time": when its time is at most the newest
+        time minus ``length``. Late rows that are still inside the window are placed by their time.
     keep : {"latest", "count", "sum"}
         The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "count" and
         "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in float64; they
         are exact for whole numbers below 2**53.
     step : int, float, str or timedelta, optional
-        Let rows leave in multiples of this only: of rows, or of time (then the bound is a multiple of ``step``).
+        Rows leave only in multiples of this: so many rows at once, or so much time at once (the start of the window is
+        then a multiple of ``step``).
 
     Raises
     ------
     InputError
         For a graph that has edges or another window, and for arguments that do not fit.
 
-    Notes
-    -----
-    An edge that is deleted by hand stays out until a row names its pair again. That row may be late, but for
-    ``keep="latest"`` in a graph with weights or extra columns: there a row that is older than another one of its pair
-    changes nothing.
+    Notes ----- An edge that is deleted by hand stays out until a row names its pair again. A late row brings it back,
+    too, with one exception: with ``keep="latest"`` in a graph with weights or extra columns, a row that is older than
+    another row of its pair changes nothing.
 
     The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
@@ -133,7 +132,7 @@ class Window:
         )
 
     def memory_usage(self) -> dict[str, int]:
-        """Return the bytes of the window's rows and pairs, and in "total"; the graph's own come on top.
+        """Return the bytes of the window's rows and pairs, without those of the graph.
 
         Returns
         -------
@@ -173,7 +172,7 @@ class Window:
         Returns
         -------
         SlideReport
-            The rows that came and went, and what that did to the graph.
+            The rows that entered and left, and the update of the graph.
 
         Raises
         ------
@@ -197,7 +196,10 @@ class Window:
             edges = bring_columns("slide", G.backend, edges)
             names = self._names(edges, source, destination, weight)
             kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
-            chosen = self._horizon.select(G.backend, edges, names, time, len(self), self._newest, kept)
+            columns = split_columns("slide", edges, names)
+            check_lengths("slide", columns, extra)
+            parts = tuple(column for _, column in columns)
+            chosen = self._horizon.select(G.backend, edges, parts, time, len(self), self._newest, kept)
             try:
                 return self._enter(chosen, default_weight, extra)
             except InputError as error:

@@ -11,6 +11,8 @@ import pytest
 from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks import rmat_pieces
 from dynstore.benchmarks.out_of_core import ALGORITHMS, USUAL, WAYS, main
+from dynstore.benchmarks.out_of_core import contest as out_of_core_contest
+from dynstore.benchmarks.out_of_core.slotted import SLOTTED_ALGORITHMS, SlottedPages, make_format
 from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
 from dynstore.errors import InputError
 
@@ -104,11 +106,99 @@ def test_updates_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str], s
     assert "insert of 300: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_slotted_pages_are_measured_beside_the_other_ways(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], symmetric: bool
+) -> None:
+    path = tmp_path / "gts.json"
+    sizes = ["--scale", "9", "--repeats", "2", "--iterations", "3", "--device", "cpu", "--resident", "0,1"]
+    ways = ["--ways", "raw,gts,gts-paper", "--algorithms", ",".join(SLOTTED_ALGORITHMS)]
+    assert main([*sizes, *ways, "--json", str(path), *(["--symmetric"] if symmetric else [])]) == 0
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["agree"]
+    rows = document["rows"][1:]
+    assert len(rows) == 2 * 3 * len(SLOTTED_ALGORITHMS)
+    moved = {(row["algorithm"], row["store"]): row["bytes"] for row in rows}
+    for algorithm in ("bfs", "sssp", "pagerank", "weakly_connected_components"):
+        if algorithm in ("pagerank", "weakly_connected_components"):  # one pass over all pages
+            assert moved[algorithm, "gts, resident 0"] >= moved[algorithm, "raw, resident 0"]
+        assert moved[algorithm, "gts, resident 1"] <= 2 * 4 * 2**9  # no page, but perhaps attributes
+    shown = capsys.readouterr()
+    assert "pagerank     gts-paper      1.00" in shown.out
+    assert "building slotted pages" in shown.err
+
+
+def test_a_way_that_differs_is_found_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = SlottedPages.measure
+
+    def measure(self: SlottedPages, way: str, *arguments: object) -> object:
+        answer, *more = whole(self, way, *arguments)  # type: ignore[arg-type]
+        return answer * (1 + (way == "gts-paper")), *more
+
+    monkeypatch.setattr(SlottedPages, "measure", measure)
+    path = tmp_path / "differs.json"
+    sizes = ["--scale", "8", "--repeats", "1", "--iterations", "3", "--device", "cpu", "--json", str(path)]
+    assert main([*sizes, "--ways", "raw,gts,gts-paper", "--algorithms", "bfs,pagerank"]) == 1
+    assert not json.loads(path.read_text(encoding="utf-8"))["agree"]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("DISAGREEMENT")]
+    assert lines == [
+        "DISAGREEMENT: bfs by gts-paper gives another answer than by raw",
+        "DISAGREEMENT: pagerank by gts-paper gives another answer than by gts",
+    ]
+
+
+def test_what_does_not_fit_or_comes_too_late_is_left_out_and_the_rest_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10**6, 10))
+    monkeypatch.setattr(out_of_core_contest, "read_clock", lambda: next(clock))
+
+    def refuse(self: SlottedPages, *arguments: object) -> object:
+        raise MemoryError("no room\nfor it")
+
+    monkeypatch.setattr(SlottedPages, "measure", refuse)
+    path = tmp_path / "part.json"
+    sizes = ["--scale", "8", "--repeats", "1", "--iterations", "3", "--device", "cpu", "--json", str(path)]
+    assert main([*sizes, "--ways", "raw,codec,gts", "--algorithms", "bfs", "--limit-seconds", "155"]) == 0
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert [row["store"] for row in document["rows"]] == ["link", "raw, resident 0"]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("left out")]
+    assert lines == [
+        "left out: bfs by gts, resident 0: no room",
+        "left out: what reads encoded pages: the time was up",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scale", "weighted", "wanted"),
+    [
+        (8, False, (304, 2, 2)),
+        (28, False, (1 << 20, 2, 2)),
+        (28, True, (1 << 20, 2, 2)),
+        (30, False, (64 << 20, 3, 3)),
+    ],
+)
+def test_a_graph_of_any_size_has_pages(scale: int, weighted: bool, wanted: tuple[int, int, int]) -> None:
+    form = make_format(1 << scale, 16 << scale, weighted)
+    pages = ((1 << scale) * form.vertex_bytes + (16 << scale) * form.entry_bytes) / form.page_bytes
+    assert 32 < pages < form.max_pages / 1.3
+    assert (form.page_bytes, form.p, form.q) == wanted
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ways", "fax"], "out_of_core: unknown way 'fax'; known: 'codec', 'hybrid', 'raw', 'zero-copy'"),
+        (
+            ["--ways", "fax"],
+            "out_of_core: unknown way 'fax'; known: 'codec', 'gts', 'gts-paper', 'hybrid', 'raw', 'zero-copy'",
+        ),
         (["--algorithms", "sort"], "out_of_core: unknown algorithm 'sort'"),
+        (
+            ["--ways", "gts", "--algorithms", "triangles", "--symmetric"],
+            "out_of_core: gts do not have triangles; wanted",
+        ),
         (["--algorithms", "triangles"], "out_of_core: triangles of a directed graph; wanted --symmetric"),
         (["--resident", "half"], "out_of_core: --resident is 'half'; wanted numbers by comma"),
         (["--scale", "31"], "out_of_core: --scale is 31; wanted 1 to 30"),

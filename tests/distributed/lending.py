@@ -16,7 +16,7 @@ import numpy as np
 from dynstore import distributed
 from dynstore.adapters.cugraph import mg
 from dynstore.adapters.cugraph.mg import lend
-from dynstore.benchmarks.costs.sharded import run_by_nccl
+from dynstore.benchmarks.ranks.engines import run_by_nccl
 from dynstore.benchmarks.timing import Stopwatch
 from dynstore.datasets import rmat
 from dynstore.distributed import Communicator, ShardedGraph

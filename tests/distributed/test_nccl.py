@@ -14,13 +14,37 @@ import numpy as np
 import pytest
 
 from dynstore import distributed
-from dynstore.distributed import Communicator, NcclCommunicator
-from dynstore.errors import OutOfMemoryError, RankError
+from dynstore.distributed import Communicator, NcclCommunicator, new_identifier
+from dynstore.errors import MissingDependencyError, OutOfMemoryError, RankError
 from tests.distributed.processes import check_collectives, check_pages
 
-DTYPES = {"NCCL_UINT8": "u1", "NCCL_INT32": "i4", "NCCL_INT64": "i8", "NCCL_FLOAT32": "f4", "NCCL_FLOAT64": "f8"}
-OPERATIONS = {"NCCL_SUM": np.add, "NCCL_MAX": np.maximum, "NCCL_MIN": np.minimum}
+STREAM = 7  # stands for CuPy's current stream
+# NCCL's numbers, as CuPy has them: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
+DTYPES = {
+    "NCCL_INT8": 0, "NCCL_UINT8": 1, "NCCL_INT32": 2, "NCCL_UINT32": 3, "NCCL_INT64": 4, "NCCL_UINT64": 5,
+    "NCCL_FLOAT16": 6, "NCCL_FLOAT32": 7, "NCCL_FLOAT64": 8,
+}  # fmt: skip
+NUMPY = {number: np.dtype(name.removeprefix("NCCL_").lower()) for name, number in DTYPES.items()}
+FUNCTIONS = {0: np.add, 2: np.maximum, 3: np.minimum}
+OPERATIONS = {"NCCL_SUM": 0, "NCCL_MAX": 2, "NCCL_MIN": 3}
 here = local()
+
+
+class Pointer:
+    """Where an array begins, as CuPy's arrays say it."""
+
+    def __init__(self, place: int, size: int) -> None:
+        self.ptr, self.size = place, size
+
+    def copy_from_host_async(self, place: int, size: int) -> None:
+        assert type(place) is int
+        assert 0 < size <= self.size
+        ctypes.memmove(self.ptr, place, size)
+
+    def copy_to_host_async(self, place: int, size: int) -> None:
+        assert type(place) is int
+        assert 0 < size <= self.size
+        ctypes.memmove(place, self.ptr, size)
 
 
 class Memory(np.ndarray):
@@ -28,53 +52,100 @@ class Memory(np.ndarray):
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data)
+        return Pointer(self.ctypes.data, self.nbytes)
 
     def get(self) -> np.ndarray:
         return np.array(self)
+
+
+class Pinned(bytearray):
+    """Memory of the host, as CuPy allocates it for copies."""
+
+    @property
+    def ptr(self) -> int:
+        return ctypes.addressof((ctypes.c_char * len(self)).from_buffer(self))
 
 
 def memory(values: Any, *args: Any, **kwargs: Any) -> Any:
     return np.array(values, *args, **kwargs).view(Memory)
 
 
+def check_call(places: Sequence[int], count: int, kind: int, stream: int) -> np.dtype:
+    """Check what NCCL checks of all calls; return the dtype."""
+    assert all(type(place) is int for place in places)
+    assert type(count) is int
+    assert count >= 0
+    assert all(places) or count == 0
+    assert type(kind) is int
+    assert stream == STREAM
+    return NUMPY[kind]
+
+
 class Nccl:
-    """NCCL's communicator, over the threads' own."""
+    """NCCL's communicator, over the threads' own. It refuses what NCCL does, and calls outside of their group."""
 
     def __init__(self, size: int, identifier: Any, rank: int) -> None:
+        assert type(size) is int
+        assert type(rank) is int
+        assert 0 <= rank < size
+        assert type(identifier) is bytes
+        assert len(identifier) == 128
         self.comm, self.rank, self.size = here.comm, rank, size
-        here.sent, here.wanted = {}, []
+        here.sent, here.wanted, here.grouped = {}, [], False
 
     def _show(self, place: int, size: int) -> list[bytes]:
+        assert not here.grouped
         return self.comm.all_gather(ctypes.string_at(place, size))
 
-    def allGather(self, given: int, came: int, count: int, kind: str, stream: int) -> None:  # noqa: N802
-        rows = b"".join(self._show(given, count))
+    def allGather(self, given: int, came: int, count: int, kind: int, stream: int) -> None:  # noqa: N802
+        rows = b"".join(self._show(given, count * check_call((given, came), count, kind, stream).itemsize))
         ctypes.memmove(came, rows, len(rows))
 
-    def allReduce(self, given: int, came: int, count: int, kind: str, how: Any, stream: int) -> None:  # noqa: N802
-        rows = [np.frombuffer(row, kind) for row in self._show(given, count * np.dtype(kind).itemsize)]
-        total = reduce(how, rows).tobytes()
+    def allReduce(self, given: int, came: int, count: int, kind: int, how: int, stream: int) -> None:  # noqa: N802
+        dtype = check_call((given, came), count, kind, stream)
+        rows = [np.frombuffer(row, dtype) for row in self._show(given, count * dtype.itemsize)]
+        total = reduce(FUNCTIONS[how], rows).tobytes()
         ctypes.memmove(came, total, len(total))
 
-    def bcast(self, place: int, count: int, kind: str, root: int, stream: int) -> None:
-        ctypes.memmove(place, self._show(place, count)[root], count)
+    def bcast(self, place: int, count: int, kind: int, root: int, stream: int) -> None:
+        assert type(root) is int
+        assert 0 <= root < self.size
+        nbytes = count * check_call((place,), count, kind, stream).itemsize
+        ctypes.memmove(place, self._show(place, nbytes)[root], nbytes)
 
-    def send(self, place: int, count: int, kind: str, peer: int, stream: int) -> None:
+    def send(self, place: int, count: int, kind: int, peer: int, stream: int) -> None:
+        self._check_peer(place, count, kind, peer, stream)
         here.sent.setdefault(peer, []).append(ctypes.string_at(place, count))
 
-    def recv(self, place: int, count: int, kind: str, peer: int, stream: int) -> None:
+    def recv(self, place: int, count: int, kind: int, peer: int, stream: int) -> None:
+        self._check_peer(place, count, kind, peer, stream)
         here.wanted.append((place, count, peer))
+
+    def _check_peer(self, place: int, count: int, kind: int, peer: int, stream: int) -> None:
+        assert here.grouped  # alone, two ranks that both send first wait for each other for ever
+        assert type(peer) is int
+        assert 0 <= peer < self.size
+        assert peer != self.rank
+        assert count > 0
+        assert check_call((place,), count, kind, stream) == np.uint8
 
     def check_async_error(self) -> None:
         pass
 
     def abort(self) -> None:
+        assert not here.grouped
         here.aborted = True
+
+
+def start_group() -> None:
+    assert not here.grouped
+    here.grouped = True
 
 
 def end_group() -> None:
     """Bring each message of the group to where it is wanted, in the order of each pair of ranks."""
+    assert here.grouped
+    here.grouped = False
     boxes = [iter(sent.get(here.comm.rank, [])) for sent in here.comm.all_gather(here.sent)]
     for place, count, peer in here.wanted:
         message = next(boxes[peer])
@@ -106,8 +177,12 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
         empty=lambda *args: memory(np.empty(*args)),
         empty_like=lambda array: memory(np.empty_like(array)),
     )
-    cuda.__dict__.update(nccl=nccl, Event=Event, get_current_stream=lambda: SimpleNamespace(ptr=0))
-    nccl.__dict__.update(NcclCommunicator=Nccl, groupStart=lambda: None, groupEnd=end_group, **DTYPES, **OPERATIONS)
+    stream = SimpleNamespace(ptr=STREAM)
+    cuda.__dict__.update(nccl=nccl, Event=Event, get_current_stream=lambda: stream, alloc_pinned_memory=Pinned)
+    nccl.__dict__.update(
+        available=True, get_unique_id=lambda: bytes(128), NcclCommunicator=Nccl, groupStart=start_group,
+        groupEnd=end_group, **DTYPES, **OPERATIONS,
+    )  # fmt: skip
     for name, each in (("cupy", module), ("cupy.cuda", cuda), ("cupy.cuda.nccl", nccl)):
         monkeypatch.setitem(sys.modules, name, each)
     return module
@@ -115,7 +190,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def on_threads(comm: Communicator, timeout: float = 20.0) -> NcclCommunicator:
     here.comm, here.aborted = comm, False
-    found = NcclCommunicator((), comm.rank, comm.size, timeout)
+    found = NcclCommunicator(new_identifier(), comm.rank, comm.size, timeout)
     found.device = "cpu"
     return found
 
@@ -168,3 +243,22 @@ def test_what_nccl_raises_ends_the_rank(cupy: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Nccl, "allReduce", fail)
     with pytest.raises(RankError, match="all_reduce: rank 0: RuntimeError: NCCL_ERROR_UNHANDLED_CUDA_ERROR"):
         distributed.run(lambda comm: on_threads(comm).all_reduce(np.zeros(3)), ranks=1, device="cpu")
+
+
+def test_a_transfer_that_fails_ends_its_group(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Nccl, *args: Any) -> None:
+        raise RuntimeError("NCCL_ERROR_INVALID_ARGUMENT")
+
+    def program(comm: Communicator) -> None:
+        with pytest.raises(RankError, match=r"all_to_all: rank \d: RuntimeError: NCCL_ERROR_INVALID_ARGUMENT"):
+            on_threads(comm).all_to_all([np.arange(2)], [1, 1], [1, 1])
+        assert here.aborted
+
+    monkeypatch.setattr(Nccl, "send", fail)
+    distributed.run(program, ranks=2, device="cpu")
+
+
+def test_cupy_without_nccl(cupy: Any) -> None:
+    cupy.cuda.nccl.available = False
+    with pytest.raises(MissingDependencyError, match=r"CuPy has not found NCCL \(libnccl.so.2\): pip install nvidia"):
+        new_identifier()

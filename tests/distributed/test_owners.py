@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynstore.distributed.owners import find_owners, hash_numbers, sort_by_owner
+from dynstore.distributed.owners import Owners, sort_by_owner
 from dynstore.errors import InputError
+from tests.conftest import SEED
 
 LOW = 0xFFFFFFFF
 
@@ -38,9 +39,9 @@ def test_the_reference_knows_published_values() -> None:
 def test_the_hash(backend, dtype: str) -> None:
     most = np.iinfo(dtype).max
     numbers = np.array([0, 1, 2, 3, 255, 256, 12345678, most - 1, most], dtype=dtype)
-    found = backend.to_host(hash_numbers(backend, backend.asarray(numbers)))
-    assert found.tolist() == [murmur(number.tobytes()) for number in numbers]
-    assert hash_numbers(backend, backend.asarray(numbers[::2])).shape == (5,)
+    for size in (1 << 16, (1 << 16) - 15, 7):
+        found = Owners(backend, "hash", size, None)(backend.asarray(numbers))
+        assert backend.to_host(found).tolist() == [murmur(number.tobytes()) % size for number in numbers]
 
 
 # Of cuco::murmurhash3_32, with which cuGraph looks for a vertex, compiled for the host.
@@ -60,42 +61,61 @@ CUGRAPHS_OWNERS = {
 @pytest.mark.parametrize("dtype", CUGRAPHS_HASHES)
 def test_the_hash_is_cugraphs(backend, dtype: str) -> None:
     numbers = backend.asarray(np.array([0, 1, 2, 3, 256, 12345678, 2**31 - 2], dtype=dtype))
-    assert backend.to_host(hash_numbers(backend, numbers)).tolist() == CUGRAPHS_HASHES[dtype]
+    for size in (1 << 16, (1 << 16) - 15):
+        found = backend.to_host(Owners(backend, "hash", size, None)(numbers))
+        assert found.tolist() == [number % size for number in CUGRAPHS_HASHES[dtype]]
 
 
 @pytest.mark.parametrize("size", CUGRAPHS_OWNERS)
 def test_owners_are_cugraphs(backend, size: int) -> None:
-    owners = find_owners(backend, "hash", size, None)(backend.xp.arange(16, dtype=np.int32))
+    owners = Owners(backend, "hash", size, None)(backend.xp.arange(16, dtype=np.int32))
     assert backend.to_host(owners).tolist() == CUGRAPHS_OWNERS[size]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 16])
 def test_owners_by_hash_are_even(backend, size: int) -> None:
-    numbers = backend.xp.arange(20000, dtype=np.int32)
-    owners = backend.to_host(find_owners(backend, "hash", size, None)(numbers))
+    numbers = backend.xp.arange(3000, dtype=np.int32)
+    owners = backend.to_host(Owners(backend, "hash", size, None)(numbers))
     assert owners.tolist()[:50] == [murmur(np.int32(number).tobytes()) % size for number in range(50)]
     counts = np.bincount(owners, minlength=size)
     assert counts.shape == (size,)
-    assert abs(counts - 20000 / size).max() < 500
+    assert abs(counts - 3000 / size).max() < 200
 
 
 def test_owners_by_range(backend) -> None:
     numbers = backend.xp.arange(12, dtype=np.int64)
-    owners = find_owners(backend, "range", 3, 10)(numbers)
+    owners = Owners(backend, "range", 3, 10)(numbers)
     assert backend.to_host(owners).tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
 
 
 def test_wrong_partitions(backend) -> None:
     with pytest.raises(InputError, match=r"partition='range' divides the ids below max_vertices, which is None"):
-        find_owners(backend, "range", 2, None)
+        Owners(backend, "range", 2, None)
     with pytest.raises(InputError, match="unknown partition 'ranges'; known: 'hash', 'range'"):
-        find_owners(backend, "ranges", 2, None)
+        Owners(backend, "ranges", 2, None)
 
 
-def test_rows_keep_their_order(backend) -> None:
-    owners = backend.asarray(np.array([2, 0, 2, 0, 3], dtype=np.uint16))
-    rows = backend.asarray(np.array([10, 11, 12, 13, 14]))
-    order, (column,), counts = sort_by_owner(backend, owners, [rows], 5)
-    assert backend.to_host(column).tolist() == [11, 13, 10, 12, 14]
-    assert backend.to_host(order).tolist() == [1, 3, 0, 2, 4]
-    assert counts == [2, 0, 2, 1, 0]
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("partition", ["hash", "range"])
+@pytest.mark.parametrize("num_columns", [2, 3])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("num_rows", [0, 1, 200])
+def test_rows_keep_their_order(backend, size: int, partition: str, num_columns: int, both: bool, num_rows: int) -> None:
+    random = np.random.default_rng(SEED)
+    dtype = [np.int32, np.int64][num_rows % 2]
+    rows = [random.integers(0, 40, num_rows).astype(dtype) for _ in range(2)] + [random.random(num_rows)]
+    owners = Owners(backend, partition, size, 40)
+    given = tuple(backend.asarray(column) for column in rows[:num_columns])
+    order, columns, counts = sort_by_owner(backend, owners, given, both, want_order=not both)
+    expected = list(zip(*rows[:num_columns], range(num_rows), strict=True))
+    if both:
+        pairs = [[row, (row[1], row[0], *row[2:])] for row in expected]
+        expected = [row for pair in pairs for row in (pair if pair[0][0] != pair[0][1] else pair[:1])]
+    owner = {vertex: int(rank) for vertex, rank in enumerate(owners(backend.xp.arange(40, dtype=dtype)))}
+    expected.sort(key=lambda row: owner[int(row[0])])
+    assert [column.dtype for column in columns] == [column.dtype for column in given]
+    found = list(zip(*(backend.to_host(column).tolist() for column in columns), strict=True))
+    assert found == [tuple(row[:-1]) for row in expected]
+    assert counts == [sum(owner[int(row[0])] == rank for row in expected) for rank in range(size)]
+    if not both:
+        assert backend.to_host(order).tolist() == [row[-1] for row in expected]

@@ -25,9 +25,9 @@ LENDING = str(ROOT / "tests" / "distributed" / "lending.py")
 def start(*command: str) -> str:
     """Run the program in the checkout; it has to end with 0. Return what it prints."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
-    # Open MPI wants to be allowed to run as root, as tests in containers do.
+    # Open MPI wants to be allowed to run as root, as tests in containers do, and more ranks than there are cores.
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    environment["OMPI_MCA_rmaps_base_oversubscribe"] = "1"  # there may be fewer cores than ranks
+    environment.update(OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])])
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -289,7 +289,7 @@ def test_options_have_to_be_the_same() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"reuse_ids": True, "renumber": True}, "reuse_ids is True; a graph on several ranks has none yet"),
+        ({"reuse_ids": True, "renumber": True}, "reuse_ids is True; a graph on several ranks does not support it yet"),
         ({"timestamps": "int64"}, "timestamps is 'int64'"),
         ({"edge_columns": {"id": "int64"}}, "edge_columns is"),
         ({"partition": "rows"}, "unknown partition 'rows'"),

@@ -282,6 +282,17 @@ def test_a_window_by_time_keeps_what_expiry_leaves(
         last.slide(([0], [1]))
 
 
+@pytest.mark.parametrize("keep", ["latest", "count", "sum"])
+def test_a_window_by_count_keeps_the_greatest_time(keep: Any, backend_name: str) -> None:
+    G = DynamicGraph(weighted=True, device=backend_name, timestamps="int32")
+    window = dynstore.Window(G, 5, keep=keep)
+    weights = [] if keep == "count" else [[2.0, 2.0, 2.0]]
+    window.slide(([0, 0, 1], [1, 1, 2], *weights, [10, 5, 3]))
+    assert [row[-1] for row in rows_of(G).values()] == [10, 3]
+    window.slide(([0, 1, 1], [1, 2, 2], *weights, [7, 9, 8]))
+    assert [row[-1] for row in rows_of(G).values()] == [10, 9]
+
+
 # ---------------------------------------------------------------------- where times come from
 
 

@@ -62,9 +62,22 @@ def test_bad_times_change_nothing(backend_name: str) -> None:
     for value in ("a", None, 1.5, True, pd.NaT, 2**63, np.datetime64("NaT")):
         with pytest.raises(InputError, match="expire: before is "):
             G.expire(value)
+    with pytest.raises(LimitError, match=r"expire: before is .*9999.*; dates go from 1677 to 2262"):
+        G.expire(np.datetime64("9999-01-01"))
     with pytest.raises(InputTypeError, match=r"update: expire_before is 'src'; .* Name columns by keyword"):
         G.update([(0, 1, 1.0, 3)], None, "src")
     assert G.version == 1
+
+
+@pytest.mark.parametrize("name", ["src", "dst", "weights", "id", "time"])
+@pytest.mark.parametrize("length", [2, 4])
+def test_columns_of_different_lengths_are_refused_beside_late_rows(name: str, length: int) -> None:
+    G = DynamicGraph(weighted=True, timestamps="int64", edge_columns={"id": "int64"}, device="cpu")
+    columns = {"src": [0, 1, 2], "dst": [1, 2, 3], "weights": [1.0] * 3, "id": [7, 8, 9], "time": [1, 10, 11]}
+    columns[name] = (columns[name] * 2)[:length]
+    with pytest.raises(InputError, match=r"^update: `\w+` has \d items, .*; they must be equal$"):
+        G.update(tuple(columns.values()), expire_before=5)
+    assert (G.version, G.number_of_vertices()) == (0, 0)
 
 
 def test_graphs_without_times_refuse_them() -> None:

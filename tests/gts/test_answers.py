@@ -74,6 +74,9 @@ def test_sssp(way: str, backend_name: str, directed: bool) -> None:
     found, expected = engine.sssp(source), dynstore.sssp(graph, source)
     pd.testing.assert_series_equal(found["distance"], expected["distance"])
     check_tree(graph, found, source)
+    without = engine.sssp(source, return_predecessors=False)
+    pd.testing.assert_series_equal(without["distance"], expected["distance"])
+    assert (without["predecessor"] == -1).all()
     near = engine.sssp(source, cutoff=1.0)
     pd.testing.assert_series_equal(near["distance"], dynstore.sssp(graph, source, cutoff=1.0)["distance"])
 
@@ -102,6 +105,13 @@ def test_parents_over_edges_without_weight(backend_name: str) -> None:
     found = gts.GTS(topology, device=backend_name, frames="pandas").sssp(0)
     assert found["distance"].tolist() == [0, 1, 1, 1, 1]
     assert found["predecessor"].tolist() == [-1, 0, 1, 2, 3]
+
+
+def test_parents_where_no_path_has_a_length(backend_name: str) -> None:
+    topology = gts.build([(0, 1, 0.0), (1, 2, 0.0), (3, 0, 1.0)], weights=True, page_bytes=48)
+    found = gts.GTS(topology, device=backend_name, frames="pandas").sssp(0)
+    assert found["distance"].tolist()[:3] == [0, 0, 0]
+    assert found["predecessor"].tolist() == [-1, 0, 1, -1]
 
 
 @pytest.mark.parametrize("directed", [False, True])

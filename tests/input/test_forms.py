@@ -186,7 +186,7 @@ def test_a_null_in_an_unsigned_dictionary_is_refused() -> None:
 
 def test_a_string_without_bytes_is_no_id() -> None:
     G = graph(renumber=True)
-    with pytest.raises(InputError, match=r"insert_edges: 'caf\\udce9' is no id: UTF-8"):
+    with pytest.raises(InputError, match=r"insert_edges: 'caf\\udce9' cannot be an id: UTF-8"):
         G.insert_edges((["caf\udce9"], ["b"]))
     with pytest.raises(InputError, match="UTF-8"):
         G.vertex_numbers(["caf\udce9"])

@@ -211,6 +211,18 @@ if ON_GPU:
     class TestGpmaPlusByLevelOnCuda(StoreContract):
         store, device, options = "gpma_level", "cuda", {"merge_cost": 0.0}
 
+    class TestGpmaPlusInHostMemoryOnCuda(StoreContract):
+        store, device, options = "gpma+", "cuda", {"memory": "host"}
+
+    class TestGpmaPlusInHostMemoryWithColumnsOnCuda(StoreContract):
+        store, device, options = "gpma+", "cuda", TestGpmaPlusWithColumnsOnCpu.options | {"memory": "host"}
+
+    class TestMergeInHostMemoryOnCuda(StoreContract):
+        store, device, options = "merge", "cuda", {"memory": "host"}
+
+    class TestGpmaPlusRenumberedInHostMemoryOnCuda(RenumberedContract):
+        store, device, options = "gpma+", "cuda", {"memory": "host"}
+
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
 
@@ -268,6 +280,13 @@ else:
     @pytest.mark.thorough
     class TestGpmaPlusByLevelDenseSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", TestGpmaPlusByLevelDenseOnCpu.options
+
+    class TestGpmaPlusInHostMemorySimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", {"memory": "host"}
+
+    @pytest.mark.thorough
+    class TestMergeInHostMemorySimulated(CoreContract):
+        store, device, options = "merge", "cuda-sim", {"memory": "host"}
 
     class TestGpmaPlusRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma+", "cuda-sim"

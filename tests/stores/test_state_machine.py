@@ -35,6 +35,18 @@ def test_any_sequence_of_operations_on_cuda(store: str) -> None:
     run_state_machine_as_test(make_machine(store, "cuda"))
 
 
+@pytest.mark.parametrize("store", ["gpma+", "merge"])
+@pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
+def test_any_sequence_of_operations_in_host_memory(store: str) -> None:
+    run_state_machine_as_test(make_machine(store, "cuda", memory="host"))
+
+
+@pytest.mark.skipif(ON_GPU, reason="the simulator and CUDA exclude each other in one process")
+def test_short_sequences_in_the_simulator_in_host_memory() -> None:
+    machine = make_machine("gpma+", "cuda-sim", most_rows=6, most_id=40, memory="host")
+    run_state_machine_as_test(machine, settings=settings(max_examples=3, stateful_step_count=8))
+
+
 @pytest.mark.parametrize("ids", ["sparse", "strings"])
 @pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
 def test_any_sequence_of_operations_on_cuda_under_ids_of_the_users_own(ids: str) -> None:

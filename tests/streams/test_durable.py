@@ -167,6 +167,15 @@ def test_a_window_reads_no_more_again_than_it_holds(tmp_path: Path) -> None:
             assert held(db.graph) == set(range(950, 1000))
 
 
+def test_deletions_make_no_row_of_a_window_old(tmp_path: Path) -> None:
+    """A window moves by the times of its rows: those of deletions are none of them."""
+    rows = {"source": [0, 1, 2, 9, 5], "destination": [1, 2, 3, 9, 6], "time": [1, 2, 3, 100, 6], "op": list("+++-+")}
+    for _ in range(2):
+        with dynstore.open(tmp_path / "db", device="cpu") as db:
+            Stream(db.graph, rows, dynstore.Window(db.graph, 10, by="time"), batch_edges=1).run()
+            assert held(db.graph) == {0, 1, 2, 5}
+
+
 def test_the_source_keeps_what_a_window_reads_again(tmp_path: Path) -> None:
     with dynstore.open(tmp_path / "db", device="cpu") as db:
         source = Scripted(*[[(row, row + 1)] for row in range(20)], ends=True)

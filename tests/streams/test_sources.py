@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -154,6 +155,38 @@ def test_rotation_and_truncation_are_reported(tmp_path: Path, caplog: pytest.Log
     assert pairs_of(G) == {(0, 1), (1, 2), (2, 3), (3, 4)}
     assert "was replaced by another file" in caplog.text
     assert "was truncated to 0 bytes" in caplog.text
+
+
+def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the last look at the old file and the one at its name."""
+    file = tmp_path / "e.csv"
+    file.write_text("0,1\n")
+    source, look, left = FileSource(file), os.stat, ["2,3\n"]
+
+    def rotated(path: Any, **options: Any) -> os.stat_result:
+        if path == file and left:
+            with file.open("a") as old:
+                old.write("1,2\n")
+            file.rename(tmp_path / "e.csv.1")
+            file.write_text(left.pop())
+        return look(path, **options)
+
+    monkeypatch.setattr(os, "stat", rotated)
+    found = [source.poll(10, 0.1) for _ in range(4)]
+    assert [each[0]["source"].tolist() for each in found if each is not None] == [[0], [1], [2]]
+    source.close()
+
+
+def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("# nothing yet\n")
+    source = FileSource(file)
+    assert source.poll(10, 0.0) is None
+    (tmp_path / "new").write_text("2,3\n")
+    (tmp_path / "new").rename(file)
+    found = [source.poll(10, 0.0) for _ in range(2)]
+    assert [each[0]["source"].tolist() for each in found if each is not None] == [[2]]
+    source.close()
 
 
 def test_bad_files_and_lines(tmp_path: Path) -> None:

@@ -105,3 +105,27 @@ def test_a_window_with_deletions() -> None:
     G = graph()
     Stream(G, frame, Window(G, 10)).run()
     assert pairs_of(G) == {(1, 2), (2, 3)}
+
+
+@pytest.mark.parametrize("window", [None, 30])
+@pytest.mark.parametrize("directed", [True, False])
+def test_deletions_beside_rows_out_of_order(rng: np.random.Generator, directed: bool, window: Any) -> None:
+    """An edge has the greatest time of its rows since it was deleted, in batches of any size."""
+    src, dst = rng.integers(0, 5, (2, 300))
+    times = np.arange(300) - rng.integers(0, 20, 300)
+    ops = np.where(rng.random(300) < 0.3, "-", "+")
+    frame = {"source": src, "destination": dst, "time": times, "op": ops}
+    last: dict[tuple[int, int], int] = {}
+    for u, v, time, op in zip(src.tolist(), dst.tolist(), times.tolist(), ops, strict=True):
+        key = (u, v) if directed or u <= v else (v, u)
+        if op == "-":
+            last.pop(key, None)
+        else:
+            last[key] = max(time, last.get(key, time))
+    bound = -100 if window is None else int(times.max()) - window
+    for batch in (1, 40, 300):
+        G = DynamicGraph(directed, device="cpu", timestamps="int64")
+        Stream(G, frame, window, batch_edges=batch).run()
+        table = G.to_pandas()
+        found = dict(zip(zip(table["source"], table["destination"], strict=True), table["time"], strict=True))
+        assert found == {key: time for key, time in last.items() if time > bound}

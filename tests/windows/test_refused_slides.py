@@ -123,3 +123,18 @@ def test_a_refused_slide_that_names_new_vertices_leaves_nothing_behind() -> None
         G.reorder()
         G.delete_vertices([2])
         assert sorted(named_edges(G)) == [(0, 1)]
+
+
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize("by_name", ["src", "dst", "weights", "id"])
+@pytest.mark.parametrize("length", [2, 4])
+def test_columns_of_different_lengths_are_refused(by: Any, by_name: str, length: int) -> None:
+    """Also where the row that has no partner would not have entered."""
+    G = DynamicGraph(weighted=True, edge_columns={"id": "int64"}, device="cpu")
+    window = Window(G, 2, by=by)
+    columns = {"src": [0, 1, 2], "dst": [1, 2, 3], "weights": [1.0, 1.0, 1.0], "id": [7, 8, 9]}
+    columns[by_name] = (columns[by_name] * 2)[:length]
+    time = {"time": [1, 10, 11]} if by == "time" else {}
+    with pytest.raises(InputError, match=r"^slide: `\w+` has \d items, .*; they must be equal$"):
+        window.slide(tuple(columns.values()), **time)
+    assert (len(window), G.version, G.number_of_vertices()) == (0, 0, 0)

@@ -88,7 +88,7 @@ def build(site: Path) -> Path:
     Raises
     ------
     MissingDependencyError
-        For a missing compiler, package or header, with the line to type.
+        For a missing compiler, package or header, with the command that installs it.
     BuildError
         If building fails; it is tried again only after the compiler or the headers' folders change.
     """

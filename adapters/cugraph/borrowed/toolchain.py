@@ -1,4 +1,4 @@
-"""The requirements of building: RAPIDS and CUDA headers, a compiler, Cython; and the line to type for each."""
+"""The requirements of building: RAPIDS and CUDA headers, a compiler, Cython; and the command that installs each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Toolchain", "cuda_major", "find_rapids", "find_toolchain", "rapids_v
 CALLER = "BorrowedGraph"
 RAPIDS_LINE = "pip install 'dynstore[rapids]'"
 CUDA_LINE = "pip install {}, or install the CUDA toolkit and set CUDA_HOME"
-# A header of each included package, and the line to type if it is missing.
+# A header of each included package, and the command that installs it.
 HEADERS = {
     "cugraph/graph.hpp": RAPIDS_LINE,
     "cugraph_c/graph.h": RAPIDS_LINE,
@@ -115,7 +115,7 @@ def find_toolchain(site: Path) -> Toolchain:
 
 
 def _say(missing: list[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each line to type, with all that it brings."""
+    """Return a sentence for each command, with all that it brings."""
     things: dict[str, list[str]] = {}
     for what, line in missing:
         things.setdefault(line, []).append(what)

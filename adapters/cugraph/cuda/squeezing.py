@@ -194,8 +194,8 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
     """
     backend, num_words = csr.backend, -(-csr.num_slots // LEAF)
     offsets = backend.empty(csr.offsets.shape[0], csr.offsets.dtype)
-    indices = backend.empty(csr.num_edges, csr.indices.dtype)
-    weights = None if csr.weights is None else backend.empty(csr.num_edges, csr.weights.dtype)
+    indices = backend.empty_in(csr.memory, csr.num_edges, csr.indices.dtype)
+    weights = None if csr.weights is None else backend.empty_in(csr.memory, csr.num_edges, csr.weights.dtype)
     control, before = backend.empty_arena((CONTROL_SIZE, np.int64), (num_words + 1, csr.offsets.dtype), zeroed=1)
     k_squeeze_rows.launch_resident(
         max(num_words, offsets.shape[0]),

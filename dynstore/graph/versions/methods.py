@@ -13,15 +13,15 @@ class Views(Timed, Saving):
     """The part of :class:`dynstore.DynamicGraph` that makes views."""
 
     def pin(self) -> PinnedGraph:
-        """Keep the present version readable while the graph moves on.
+        """Keep the current version readable while the graph is updated.
 
-        Updates then note what they overwrite. The pin reads the graph, and undoes that. What reads all edges, such as
-        an algorithm, makes a copy of the version, once. See ``docs/guides/pins.md``.
+        Updates note what they overwrite. The pin reads the graph, and corrects it by these notes. The first call that
+        reads all edges, such as an algorithm, makes a copy of the version. See ``docs/guides/pins.md``.
 
         Returns
         -------
         PinnedGraph
-            A context manager, too. Pins of one version share what they need.
+            It is also a context manager. Pins of one version share their memory.
 
         Examples
         --------

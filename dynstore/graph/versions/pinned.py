@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from dynstore.batches.sorted import EdgeBatch
+from dynstore.batches.turning import transpose_slots
 from dynstore.bits import full_words, unpack_bits
 from dynstore.errors import StaleSnapshotError
 from dynstore.graph.delta import merge_changes
@@ -20,6 +21,7 @@ from dynstore.ids.pinned import PinnedIds, pin_ids
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import Lease
 from dynstore.stores.base import Store
+from dynstore.stores.table.selection import count_before, select
 from dynstore.stores.table.slots import SlotArrays
 
 if TYPE_CHECKING:
@@ -143,23 +145,19 @@ class PinnedStore(ShownStore):
 
     def _copy(self) -> Store:
         assert self._graph is not None
-        backend, xp, table = self.backend, self.backend.xp, self._undone()
+        backend, table = self.backend, self._undone()
         slots = self._graph._out.slots
         mask = unpack_bits(backend, slots.valid, slots.num_slots)
         if table is not None:
             search = backend.kernels("dynstore.stores.table", "search")
             places = search.find_slots(backend, slots, table.change.src, table.change.dst)
             mask[places[places >= 0]] = False
-        counts = backend.zeros(slots.num_slots + 1, self.vertex_dtype)
-        xp.cumsum(mask, out=counts[1:])
-        offsets = counts[slots.offsets[: self._num_vertices + 1]]
-        del counts
-        src, dst = slots.src[mask], slots.dst[mask]
-        weights = None if slots.weights is None else slots.weights[mask]
+        offsets = count_before(backend, mask, slots.offsets[: self._num_vertices + 1])
+        src, dst, weights = select(backend, slots.columns, mask, slots.memory)
         num_edges = int(src.shape[0])
         words = full_words(backend, num_edges)
         flat = empty_store(self, self._num_edges)
-        flat.slots = SlotArrays(src, dst, weights, words, offsets, offsets, num_edges)
+        flat.slots = SlotArrays(src, dst, weights, words, offsets, offsets, num_edges, memory=slots.memory)
         change = None if table is None else table.change
         if change is not None and bool(change.before.any()):
             there = change.before
@@ -191,7 +189,8 @@ class PinnedInStore(ShownStore):
             with self.lock:
                 if self._flat is None:
                     with MemoryChecked("the in-edge orientation"):
-                        batch = EdgeBatch(slots.src, slots.dst, slots.weights).transposed(self.backend)
+                        mask = unpack_bits(self.backend, slots.valid, slots.num_slots)
+                        batch = transpose_slots(self.backend, slots, mask, self.num_vertices)
                         self._flat = copy_store(self, batch, self.num_vertices)
         return self._flat.slots
 
@@ -223,7 +222,7 @@ class ReleasedStore(ShownStore):
 
 
 class PinnedGraph(GraphView):
-    """One version of a graph, readable while the graph moves on: what :meth:`DynamicGraph.pin` returns.
+    """One version of a graph, readable while the graph is updated; :meth:`DynamicGraph.pin` returns it.
 
     It is a :class:`GraphView`, and a context manager that releases the pin at its end. See ``docs/guides/pins.md``.
 
@@ -255,19 +254,19 @@ class PinnedGraph(GraphView):
         return PinnedInStore(self._out)
 
     def materialize(self) -> None:
-        """Copy the version now, unless that is done; reads need neither the graph nor its lock from then on.
+        """Copy the version now, if there is no copy yet. From then on reads need neither the graph nor its lock.
 
         Raises
         ------
         OutOfMemoryError
-            The pin stays as it is.
+            If there is no memory for the copy. The pin stays as it is.
         """
         self.snapshot()
 
     def release(self) -> None:
-        """Give back what the pin needs; reading it raises :class:`~dynstore.errors.StaleSnapshotError` from now on.
+        """Free the pin's memory. Reading it raises :class:`~dynstore.errors.StaleSnapshotError` from now on.
 
-        Deleting the pin does the same. Snapshots and tables that were made of it stay readable.
+        Deleting the pin does the same. Snapshots and tables of the pin stay readable.
         """
         self._out = cast("Any", ReleasedStore(self._out, self.version))
         self._in, self._records, self._views = None, None, {}

@@ -59,7 +59,7 @@ class ShownStore(Store):
     def __init__(self, store: Store) -> None:
         self.backend, self.options = store.backend, store.options
         self.vertex_dtype, self.weight_dtype = store.vertex_dtype, store.weight_dtype
-        self.capacity = store.capacity
+        self.capacity, self.memory = store.capacity, store.memory
         self.lock = Lock()
 
     @property
@@ -109,7 +109,7 @@ class FixedStore(ShownStore):
 
 def empty_store(store: Store, num_edges: int) -> Store:
     """Return a store without gaps for edges of another one, with room for ``num_edges`` once it gets some."""
-    flat: Store = get_store(FLAT)(store.backend, store.vertex_dtype, store.weight_dtype, 0, {})
+    flat: Store = get_store(FLAT)(store.backend, store.vertex_dtype, store.weight_dtype, 0, {}, store.memory)
     flat.capacity = num_edges
     return flat
 
@@ -125,15 +125,15 @@ class Timed(Savable):
     """The part of graphs and their views that shows the edges of some time."""
 
     def window(self, start: Any = None, end: Any = None) -> GraphView:
-        """Return a view of the edges whose time ``t`` has ``start <= t < end``.
+        """Return a view of the edges with ``start <= time < end``.
 
-        The graph keeps times (``timestamps``). The view shares the graph's memory, but for one bit a slot. It can be
-        read until the graph's next update, as a snapshot.
+        The graph has to keep times (``timestamps``). The view shares the graph's memory, and adds one bit for each
+        slot. Like a snapshot, it can be read until the graph's next update.
 
         Parameters
         ----------
         start, end : int, float or date-time, optional
-            None leaves this side open. Date-times count as nanoseconds since 1970.
+            None means no bound. Date-times count as nanoseconds since 1970.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class Timed(Savable):
         InputError
             If edges have no time, or ``end`` is below ``start``.
         OutOfMemoryError
-            If a pass over all times does not fit.
+            If there is no memory for a pass over all times.
 
         Examples
         --------
@@ -239,7 +239,7 @@ class GraphView(Tables, Timed):
         self.backend, self.ids, self.frames = graph.backend, graph.ids, graph.frames
         self.vertex_dtype, self.weight_dtype, self.store_name = graph.vertex_dtype, graph.weight_dtype, graph.store_name
         self._directed, self._weighted, self._records = graph._directed, graph._weighted, graph._records
-        self._store_options = graph._store_options
+        self._store_options, self._memory, self._spills = graph._store_options, graph._memory, graph._spills
         self._out, self._in, self._make_in = out, None, make_in
         self._lease, self._num_edges, self._views = lease, num_edges, {}
 
@@ -283,7 +283,7 @@ class GraphView(Tables, Timed):
         return self._graph_type._of_state(self._part(vertices), self.device)
 
     def memory_usage(self) -> dict[str, int]:
-        """Return the bytes that the view takes beside its graph, by part and in "total".
+        """Return the bytes that the view takes in addition to its graph, by part and in "total".
 
         Returns
         -------

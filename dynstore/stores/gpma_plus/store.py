@@ -45,6 +45,7 @@ class GPMAPlusStore(WindowedStore):
     package = "dynstore.stores.gpma_plus"
     Options = GPMAPlusOptions
     refuses_absent = True
+    memories = ("device", "host")
     # How many unsorted attempts have failed in a row, and how many of the next insertions are not tried unsorted.
     _num_failures = 0
     _num_untried = 0

@@ -19,7 +19,7 @@ from dynstore.errors import InputError, unknown_name
 from dynstore.stores.base import DerivedSlots, Plan, StoreOptions
 from dynstore.stores.lpma.levels import SEGMENT, Levels
 from dynstore.stores.table.slots import OFFSET_SLACK, SlotArrays
-from dynstore.typing import Array, OnDuplicate
+from dynstore.typing import Array, Memory, OnDuplicate
 
 __all__ = ["Chooser", "LPMAOptions", "LPMAStore"]
 
@@ -129,9 +129,10 @@ class LPMAStore(DerivedSlots):
         weight_dtype: np.dtype | None,
         capacity: int,
         options: dict[str, Any],
+        memory: Memory = "device",
     ) -> None:
         self._shown_stamp, self._stamp = 0, 0
-        super().__init__(backend, vertex_dtype, weight_dtype, capacity, options)
+        super().__init__(backend, vertex_dtype, weight_dtype, capacity, options, memory)
         self._shown, self._is_stale = None, True
         self._chooser = Chooser(self.options.strategy, self.options.threshold)
         self._probe: tuple[bool, Any, int] | None = None

@@ -23,6 +23,7 @@ class MergeStore(Store):
     """A packed CSR that is merged anew with every batch."""
 
     name = "merge"
+    memories = ("device", "host")
 
     # The whole buffers under the view `slots`, and the set that the next update writes.
     _buffers: SlotArrays
@@ -31,7 +32,7 @@ class MergeStore(Store):
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         self._check_num_slots(self.capacity)
         self._buffers = SlotArrays.allocate(
-            self.backend, self.capacity, num_vertices, self.vertex_dtype, self.weight_dtype
+            self.backend, self.capacity, num_vertices, self.vertex_dtype, self.weight_dtype, memory=self.memory
         )
         slots = _view(self._buffers, 0, num_vertices)
         slots.offsets.fill(0)
@@ -100,6 +101,19 @@ class MergeStore(Store):
         twin._buffers, twin._spare = twin.slots, None
         return twin
 
+    def plan_move(self) -> Callable[[], None]:
+        move = super().plan_move()
+
+        def move_all() -> None:
+            move()
+            self._buffers, self._spare = self.slots, None
+
+        return move_all
+
+    @property
+    def host_bytes(self) -> int:
+        return self._buffers.host_bytes + (0 if self._spare is None else self._spare.host_bytes)
+
     def memory_usage(self) -> dict[str, int]:
         spare = 0 if self._spare is None else sum(self._spare.memory_usage().values())
         return self._buffers.memory_usage() | {"offsets": int(self.slots.offset_buffer.nbytes), "spare": spare}
@@ -119,7 +133,8 @@ class MergeStore(Store):
         if capacity < num_slots:
             capacity = int(num_slots * SLOT_SLACK)
         rows = max(int(num_vertices * OFFSET_SLACK), self.slots.offset_buffer.shape[0] - 1)
-        return SlotArrays.allocate(self.backend, capacity, rows, self.vertex_dtype, self.weight_dtype)
+        dtypes = self.vertex_dtype, self.weight_dtype
+        return SlotArrays.allocate(self.backend, capacity, rows, *dtypes, memory=self.memory)
 
     def _swap(self, buffers: SlotArrays, slots: SlotArrays) -> None:
         set_first_bits(slots.valid, slots.num_slots)
@@ -156,4 +171,5 @@ def _view(buffers: SlotArrays, num_slots: int, num_vertices: int) -> SlotArrays:
         buffers.offset_buffer,
         num_slots,
         buffers.pins,
+        memory=buffers.memory,
     )

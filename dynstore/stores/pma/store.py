@@ -165,7 +165,7 @@ class PackedArrayStore(Store):
         """Reserve slots for ``num_edges`` at the build density; without edges also write their row offsets."""
         num_slots = self._slots_for(num_edges)
         make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
-        new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
+        new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype, memory=self.memory)
         new.num_edges, new.tuning = num_edges, self.options.tuning
         return new
 

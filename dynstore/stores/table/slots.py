@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend, Part
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Memory
 
 __all__ = ["ABSENT", "OFFSET_SLACK", "PRESENT", "TOMBSTONE", "Attempt", "SearchResult", "SlotArrays"]
 
@@ -90,6 +90,9 @@ class SlotArrays:
     scratch : ScratchCache
     tuning : Tuning
         Which path an update of these slots takes.
+    memory : {"device", "host"}
+        Where ``src``, ``dst`` and weights lie: in device memory, or in host memory that kernels use in place. All that
+        is small for each slot lies in device memory.
     packed : object or None
         The packed arguments of kernels that are launched again and again; the launching code keeps them here.
     """
@@ -104,6 +107,7 @@ class SlotArrays:
     pins: Pins = field(default_factory=Pins)
     scratch: ScratchCache = field(default_factory=ScratchCache)
     tuning: Tuning = DEFAULT_TUNING
+    memory: Memory = "device"
     packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not copy it
 
     @cached_property
@@ -116,7 +120,17 @@ class SlotArrays:
 
     @cached_property
     def _num_edge_bytes(self) -> int:
-        return sum(int(column.nbytes) for column in (self.src, self.dst, self.weights) if column is not None)
+        return sum(int(column.nbytes) for column in self.columns if column is not None)
+
+    @property
+    def columns(self) -> tuple[Array, Array, Array | None]:
+        """``src``, ``dst`` and the weights, which are most of the table."""
+        return self.src, self.dst, self.weights
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of the columns in host memory that kernels use in place."""
+        return self._num_edge_bytes if self.memory == "host" else 0
 
     @classmethod
     def allocate(
@@ -127,24 +141,39 @@ class SlotArrays:
         vertex_dtype: np.dtype,
         weight_dtype: np.dtype | None,
         zeroed: bool = False,
+        memory: Memory = "device",
     ) -> SlotArrays:
         """Reserve arrays without filling them (validity bits are 0); ``zeroed``: columns are filled with zeros."""
-        make, offsets = backend.zeros if zeroed else backend.empty, backend.empty(num_vertices + 1, vertex_dtype)
+
+        def make(dtype: np.dtype) -> Array:
+            column = backend.empty_in(memory, num_slots, dtype)
+            if zeroed:
+                column.fill(0)
+            return column
+
+        offsets = backend.empty(num_vertices + 1, vertex_dtype)
         return cls(
-            make(num_slots, vertex_dtype),
-            make(num_slots, vertex_dtype),
-            None if weight_dtype is None else make(num_slots, weight_dtype),
+            make(vertex_dtype),
+            make(vertex_dtype),
+            None if weight_dtype is None else make(weight_dtype),
             backend.zeros(words_for(num_slots), np.uint32),
             offsets,
             offsets,
+            memory=memory,
         )
 
     @classmethod
     def without_edges(
-        cls, backend: Backend, num_slots: int, num_vertices: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
+        cls,
+        backend: Backend,
+        num_slots: int,
+        num_vertices: int,
+        vertex_dtype: np.dtype,
+        weight_dtype: np.dtype | None,
+        memory: Memory = "device",
     ) -> SlotArrays:
         """Make arrays that never held an edge: (0, 0) in every slot, none valid."""
-        slots = cls.allocate(backend, num_slots, num_vertices, vertex_dtype, weight_dtype, zeroed=True)
+        slots = cls.allocate(backend, num_slots, num_vertices, vertex_dtype, weight_dtype, True, memory)
         slots.clear_rows()
         return slots
 
@@ -172,22 +201,16 @@ class SlotArrays:
     def copy(self, backend: Backend) -> SlotArrays:
         """Return a deep copy without pins."""
 
-        def duplicate(array: Array) -> Array:
-            fresh = backend.empty(array.shape, array.dtype)
-            fresh[:] = array
-            return fresh
-
-        offsets = duplicate(self.offsets)
+        valid, offsets = _duplicate(backend, "device", self.valid), _duplicate(backend, "device", self.offsets)
+        src, dst, weights = (_duplicate(backend, self.memory, column) for column in self.columns)
         return SlotArrays(
-            duplicate(self.src),
-            duplicate(self.dst),
-            None if self.weights is None else duplicate(self.weights),
-            duplicate(self.valid),
-            offsets,
-            offsets,
-            self.num_edges,
-            tuning=self.tuning,
+            src, dst, weights, valid, offsets, offsets, self.num_edges, tuning=self.tuning, memory=self.memory
         )
+
+    def in_host(self, backend: Backend) -> SlotArrays:
+        """Return the same slots with the columns in host memory; all else is shared, the exports' pins, too."""
+        src, dst, weights = (_duplicate(backend, "host", column) for column in self.columns)
+        return replace(self, src=src, dst=dst, weights=weights, scratch=ScratchCache(), memory="host")
 
     def room_at(self, density: float) -> int:
         """Return how many more edges there may be at a density; negative if there are too many already."""
@@ -197,7 +220,8 @@ class SlotArrays:
         self, backend: Backend, kind: str | None, make: Callable[..., Made], parts: tuple[Part, ...], zeroed: int
     ) -> Made:
         """Return an update's scratch, see :meth:`~dynstore.scratch.ScratchCache.take`."""
-        return self.scratch.take(backend, kind, self._num_edge_bytes, make, parts, zeroed)
+        size = 0 if self.memory == "host" else self._num_edge_bytes  # what of the table lies beside the scratch
+        return self.scratch.take(backend, kind, size, make, parts, zeroed)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
@@ -209,3 +233,11 @@ class SlotArrays:
             "offsets": int(self.offset_buffer.nbytes),
             "scratch": self.scratch.nbytes,
         }
+
+
+def _duplicate(backend: Backend, memory: Memory, array: Array | None) -> Array | None:
+    if array is None:
+        return None
+    fresh = backend.empty_in(memory, array.shape, array.dtype)
+    fresh[:] = array
+    return fresh

@@ -16,9 +16,17 @@ from typing import Any
 
 import pytest
 
-from dynstore.errors import MissingDependencyError
+from dynstore.errors import InputError, MissingDependencyError
 from dynstore.testing import compatibility, cugraph_plugin
-from dynstore.testing.compatibility import find_tests, main, render_table, run_tests
+from dynstore.testing.compatibility import find_tests, main, run_tests
+from dynstore.testing.compatibility_page import (
+    ModuleCounts,
+    count_outcomes,
+    find_lost,
+    make_preface,
+    read_page,
+    render_page,
+)
 
 TESTS = """
 import pytest
@@ -220,7 +228,7 @@ def test_outcomes_are_kept_when_the_second_run_writes_none(
     monkeypatch.setattr(compatibility, "run_tests", run)
     with pytest.raises(RuntimeError, match="no outcomes"):
         compatibility._run_both(find_tests(folder), 120, 1, None, tmp_path / "kept.json", 120)
-    assert list(json.loads((tmp_path / "kept.json").read_text())) == ["cugraph"]
+    assert list(json.loads((tmp_path / "kept.json").read_text())) == ["about", "cugraph"]
 
 
 def test_what_the_end_of_time_stops_is_listed_and_ended(folder: Path) -> None:
@@ -283,27 +291,95 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     assert list(compatibility._read(tmp_path / "outcomes")) == [["test_a", "passed", ""]]
 
 
+PASSED = {"outcome": "passed", "reason": ""}
+
+
 def test_the_page_lists_what_is_lost_and_why() -> None:
     theirs = {
-        "core/test_any.py::test_a": {"outcome": "passed", "reason": ""},
-        "core/test_any.py::test_b": {"outcome": "passed", "reason": ""},
+        "core/test_any.py::test_a": PASSED,
+        "core/test_any.py::test_b": PASSED,
         "core/test_any.py::test_c": {"outcome": "failed", "reason": "FileNotFoundError: x.csv"},
-        "core/test_any.py::test_d": {"outcome": "passed", "reason": ""},
+        "core/test_any.py::test_d": PASSED,
+        "core/test_any.py::test_e": PASSED,
+        "core/test_any.py::test_f": {"outcome": "failed", "reason": "a reason of many words " * 20},
     }
-    ours = {**theirs, "core/test_any.py::test_b": {"outcome": "failed", "reason": "AssertionError: 1"}}
+    ours = {
+        **theirs,
+        "core/test_any.py::test_b": {"outcome": "failed", "reason": "AssertionError: 1"},
+        "core/test_any.py::test_e": {"outcome": "not run", "reason": "timed out after 9 s while it ran"},
+    }
     del ours["core/test_any.py::test_d"]
-    page = render_table(theirs, ours, "26.10.0", "3 data sets were there")
-    assert "| core/test_any.py | 4 | 3 | 1 | 2 |" in page
-    assert "| all | 4 | 3 | 1 | 2 |" in page
-    assert "- `core/test_any.py::test_b`: failed: AssertionError: 1\n" in page
-    assert "- `core/test_any.py::test_d`: not run: its module was not collected\n" in page
+    page = render_page(count_outcomes(theirs, ours), make_preface("26.10.0", "3 data sets were there"))
+    assert "the tests of cuGraph 26.10.0, run twice" in " ".join(page.split())
+    assert "| core/test_any.py | 6 | 4 | 1 | 3 | 1 |" in page
+    assert "| all | 6 | 4 | 1 | 3 | 1 |" in page
+    assert "- core/test_any.py, 1: `test_b`: AssertionError: 1\n" in page
+    assert "- core/test_any.py, 1: its module was not collected\n" in page
+    assert "- core/test_any.py, 1: no time was left\n" in page
     assert "- core/test_any.py, 1: FileNotFoundError: x.csv\n" in page
-    assert "did not run" not in page
-    stopped = {**theirs, "core/test_any.py::test_c": {"outcome": "not run", "reason": "timed out after 5 s"}}
-    page = render_table(stopped, {**ours, **stopped}, "26.10.0", "")
-    assert "| pass with cuGraph only | did not run at least once |\n|---|---|---|---|---|---|\n" in page
-    assert "| core/test_any.py | 4 | 3 | 3 | 0 | 1 |\n| all | 4 | 3 | 3 | 0 | 1 |\n" in page
-    assert "- core/test_any.py, 1: timed out after 5 s\n" in page
-    backwards = [dict(reversed(outcomes.items())) for outcomes in (stopped, ours)]
-    assert render_table(*backwards, "", "") == render_table(stopped, ours, "", "")
-    assert "\nNone.\n" in render_table(theirs, theirs, "26.10.0", "")
+    assert max(len(line) for line in page.splitlines() if "|" not in line) <= 100
+    assert find_lost(theirs, ours) == [f"core/test_any.py::test_{name}" for name in "bde"]
+    modules, preface = read_page(page)
+    assert render_page(modules, preface) == page
+    assert modules["core/test_any.py"].counts == [6, 4, 1, 3, 1]
+    assert modules["core/test_any.py"].lost.total() == 3
+
+
+def test_a_page_without_losses_is_read_as_well() -> None:
+    page = render_page(count_outcomes({"core/test_any.py::test_a": PASSED}, {"core/test_any.py::test_a": PASSED}), "#")
+    assert page.count("None.") == 2
+    assert read_page(page)[0] == {"core/test_any.py": ModuleCounts([1, 1, 1, 0, 0])}
+    with pytest.raises(InputError, match="not a page of this command"):
+        read_page("# Compatibility")
+    with pytest.raises(InputError, match=r"a reason for lost/test_any\.py, but no row"):
+        read_page(page + "- lost/test_any.py, 1: no row")
+    with pytest.raises(InputError, match="is not '- module, count: reason'"):
+        read_page(page + "- lost")
+
+
+def test_the_page_of_the_documentation_can_be_completed() -> None:
+    """A run of one module changes that module's lines and the sums, and nothing else."""
+    text = (Path(__file__).parents[3] / "docs" / "compatibility.md").read_text()
+    modules, preface = read_page(text)
+    assert render_page(modules, preface) == text
+    assert len(modules) == 49
+    name = "structure/test_graph.py"
+    ends = {f"{name}::test_{number}": PASSED for number in range(133)}
+    after = render_page({**modules, **count_outcomes(ends, ends)}, preface)
+    assert f"| {name} | 133 | 133 | 133 | 0 | 0 |" in after
+    changed = {*text.splitlines()} ^ {*after.splitlines()}
+    assert any(name in line for line in changed)
+    assert all(name in line or line.startswith("| all |") for line in changed), changed
+
+
+def test_a_part_changes_its_modules_on_the_page_only(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compatibility, "run_tests", lambda which, *others: run_tests("cugraph", *others))
+    (folder / "core" / "test_any.py").write_text("def test_a(): pass\n")
+    (folder / "traversal" / "test_bfs.py").write_text("def test_a(): assert False\n")
+    (folder / "structure" / "test_lost.py").unlink()
+    out, kept = tmp_path / "page.md", tmp_path / "ends.json"
+    options = ["--tests", str(folder), "--out", str(out), "--limit", "120"]
+    assert main(options) == 0
+    both = out.read_text()
+    assert "| core/test_any.py | 1 | 1 | 1 | 0 | 0 |\n| traversal/test_bfs.py | 1 | 0 | 0 | 0 | 0 |" in both
+    (folder / "traversal" / "test_bfs.py").write_text("def test_a(): pass\n\ndef test_b(): pass\n")
+    assert main([*options, "traversal/test_bfs.py", "--json", str(kept)]) == 0
+    part = out.read_text()
+    assert "| core/test_any.py | 1 | 1 | 1 | 0 | 0 |\n| traversal/test_bfs.py | 2 | 2 | 2 | 0 | 0 |" in part
+    assert "| all | 3 | 3 | 3 | 0 | 0 |" in part
+    assert json.loads(kept.read_text())["about"]["data_sets"] == 0
+    out.write_text(both)
+    assert main(["--read", str(kept), "--out", str(out)]) == 0
+    assert out.read_text() == part
+    about = json.loads(kept.read_text())
+    about["about"]["cugraph"] = "99.2"
+    kept.write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"is not of cuGraph 99\.2; run all modules anew"):
+        main(["--read", str(kept), "--out", str(out)])
+    assert out.read_text() == part
+    with pytest.raises(InputError, match="has no outcomes of both runs"):
+        main(["--read", str(out)])
+    with pytest.raises(InputError, match=r"no test module core/test_other\.py in .*; they are core/test_any\.py, tr"):
+        main([*options, "core/test_other.py"])

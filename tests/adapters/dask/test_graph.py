@@ -186,6 +186,19 @@ def all_fail(graph: Any) -> None:
     raise ZeroDivisionError("on all ranks")
 
 
+class Elsewhere:
+    """Something of a module that workers have not."""
+
+    def __call__(self, graph: Any) -> None:
+        """Not called."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return __import__, ("nowhere",)
+
+
+pickled_elsewhere = Elsewhere()
+
+
 def check_communicator(graph: Any) -> None:
     check_collectives(graph.comm)
 
@@ -196,6 +209,8 @@ def test_programs_of_all_ranks(client: Any) -> None:
         assert G.run(sleeps, 0.0) == [0, 1]
         with pytest.raises(ZeroDivisionError, match="on all ranks"):
             G.run(all_fail)
+        with pytest.raises(ModuleNotFoundError, match="nowhere"):
+            G.run(pickled_elsewhere)
         frame, more = G.compute_frame("table", tables, 5)
         assert more == "rank 0"
         assert sorted(frame.compute()["rank"]) == [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]

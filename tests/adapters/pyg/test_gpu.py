@@ -1,4 +1,4 @@
-"""Sampling on a GPU by pylibcugraph, and by our own array operations: needs a GPU with RAPIDS, PyTorch and PyG."""
+"""Sampling on a GPU: needs a GPU with RAPIDS, PyTorch and PyG."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from scipy.stats import chisquare
 
 import dynstore
-import dynstore.adapters.cugraph.row_sampling as row_sampling
-from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.pyg import LiveSampler
 from tests.adapters.cugraph.pairs import KINDS, SHAPES, Pair, real
 
@@ -24,15 +22,6 @@ from torch_geometric.loader import NodeLoader  # noqa: E402
 from torch_geometric.sampler import NodeSamplerInput  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(params=["borrowed", "own kernel"])
-def path(request: pytest.FixtureRequest, real: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "own kernel":
-        monkeypatch.setattr("dynstore.adapters.pyg.can_sample", lambda G: False)
-    elif load_bridge().borrowed_graph is None:
-        pytest.skip(f"no library to borrow graphs with: {load_bridge().reason}")
-    return str(request.param)
 
 
 def sampled(sampler: LiveSampler, seeds: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +42,7 @@ def in_edges(G: dynstore.DynamicGraph) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("directed", "weighted"), SHAPES)
-def test_all_sampled_edges_are_of_the_current_version(path: str, kind: str, directed: bool, weighted: bool) -> None:
+def test_all_sampled_edges_are_of_the_current_version(real: Any, kind: str, directed: bool, weighted: bool) -> None:
     pair = Pair(kind, directed, weighted)
     G = pair.graph
     samplers = [
@@ -66,7 +55,7 @@ def test_all_sampled_edges_are_of_the_current_version(path: str, kind: str, dire
         wanted = np.minimum(degrees, 7), np.where(degrees > 0, 7, 0), degrees
         for sampler, counts in zip(samplers, wanted, strict=True):
             sources, targets = sampled(sampler, seeds)
-            assert dynstore.explain(G).path == path
+            assert dynstore.explain(G).path == "own kernel"
             assert there[targets, sources].all()
             assert np.array_equal(np.bincount(targets, minlength=counts.shape[0]), counts)
             if not (counts == wanted[1]).all():
@@ -75,7 +64,7 @@ def test_all_sampled_edges_are_of_the_current_version(path: str, kind: str, dire
 
 
 @pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
-def test_all_subsets_are_chosen_equally_often(path: str, vertex_dtype: str) -> None:
+def test_all_subsets_are_chosen_equally_often(real: Any, vertex_dtype: str) -> None:
     degree, most, copies = 6, 2, 3000
     centers = np.repeat(np.arange(copies), degree)
     leaves = copies + np.arange(copies * degree)
@@ -89,7 +78,7 @@ def test_all_subsets_are_chosen_equally_often(path: str, vertex_dtype: str) -> N
     assert chisquare(list(counts.values())).pvalue > 1e-3
 
 
-def test_seeds_without_neighbours(path: str) -> None:
+def test_seeds_without_neighbours(real: Any) -> None:
     G = dynstore.DynamicGraph(device="cuda")
     G.insert_edges(([0, 1], [1, 2]))
     sources, targets = sampled(LiveSampler(G, [2, 2]), [0])
@@ -97,20 +86,7 @@ def test_seeds_without_neighbours(path: str) -> None:
     assert sampled(LiveSampler(G, [2, 2]), [2])[0].tolist() == [1, 0]
 
 
-def test_hubs_that_came_late(path: str) -> None:
-    """The borrowed rows are sorted anew by degree; samples name rows as ever."""
-    G = dynstore.DynamicGraph(device="cuda", renumber=True)
-    chain = np.arange(3000)
-    G.insert_edges((chain, chain + 1))
-    G.insert_edges((np.arange(2000), np.full(2000, 3001)))
-    (hub,) = G.vertex_numbers([3001]).tolist()
-    sources, targets = sampled(LiveSampler(G, [-1]), [hub])
-    assert set(targets.tolist()) == {hub}
-    ids = G.backend.to_host(G.vertex_ids())
-    assert sorted(ids[sources].tolist()) == list(range(2000))
-
-
-def test_a_seed_gives_the_same_samples_again(path: str) -> None:
+def test_a_seed_gives_the_same_samples_again(real: Any) -> None:
     G = Pair("dense", True, False).graph
     seeds = np.arange(0, 3000, 3)
     first, again, other = (sampled(LiveSampler(G, [5, 5], seed=seed), seeds) for seed in (3, 3, 4))
@@ -118,7 +94,7 @@ def test_a_seed_gives_the_same_samples_again(path: str) -> None:
     assert not np.array_equal(first, other)
 
 
-def test_features_on_the_gpu(path: str) -> None:
+def test_features_on_the_gpu(real: Any) -> None:
     G = Pair("dense", False, True).graph
     rows = torch.arange(G.number_of_vertices(), device="cuda")
     data = Data(x=rows[:, None].float(), edge_index=torch.empty(2, 0, dtype=torch.long, device="cuda"))
@@ -128,10 +104,3 @@ def test_features_on_the_gpu(path: str) -> None:
         assert torch.equal(batch.x[:, 0].long(), batch.n_id)
         assert batch.edge_weight.shape[0] == batch.edge_index.shape[1]
         assert not batch.edge_weight.isnan().any()
-
-
-def test_which_way_is_taken(real: Any) -> None:
-    G = Pair("dense", True, True).graph
-    assert row_sampling.can_sample(G) == (load_bridge().borrowed_graph is not None)
-    sampled(LiveSampler(G, [5], strategy="last"), [0])
-    assert dynstore.explain(G).path == "own kernel"

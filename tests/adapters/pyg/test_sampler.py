@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import dynstore
 from dynstore.adapters.pyg import LiveSampler
-from dynstore.errors import InputError, InputTypeError, UnweightedGraphError
+from dynstore.errors import InputError, InputTypeError, MissingDependencyError, UnweightedGraphError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
@@ -165,6 +166,24 @@ def test_the_last_neighbours_are_those_of_the_largest_weights(device: str) -> No
     assert sorted(pairs_of(batch)) == sorted(wanted)
 
 
+def test_the_last_neighbours_of_a_graph_with_times_are_its_newest(device: str) -> None:
+    G = dynstore.DynamicGraph(device=device, timestamps="int64")
+    G.insert_edges((np.arange(1, 9), np.zeros(8, dtype=np.int64)), time=np.arange(8))
+    G.insert_edges(([3], [0]), time=[20])
+    loader = NodeLoader(data_of(G), LiveSampler(G, [3], strategy="last"), input_nodes=torch.tensor([0]))
+    (batch,) = loader
+    assert pairs_of(batch) == [(3, 0), (7, 0), (8, 0)]
+    G.expire(20)
+    (batch,) = loader
+    assert pairs_of(batch) == [(3, 0)]
+
+
+def test_without_pytorch_the_line_to_type_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric.sampler", None)
+    with pytest.raises(MissingDependencyError, match=r"LiveSampler: torch_geometric cannot.*'dynstore\[pyg\]'"):
+        LiveSampler(dynstore.DynamicGraph(device="cpu"), [1])
+
+
 def test_weights_come_with_a_transform(device: str) -> None:
     for renumber in (False, True):
         G = graph_of(device, renumber=renumber)
@@ -298,7 +317,7 @@ def test_wrong_arguments_are_refused(num_neighbors: Any, options: dict[str, Any]
 def test_what_the_graph_does_not_have_is_refused() -> None:
     G = dynstore.DynamicGraph(device="cpu")
     G.insert_edges(([0], [1]))
-    with pytest.raises(UnweightedGraphError, match=r'strategy is "last".*a graph whose weights are times'):
+    with pytest.raises(UnweightedGraphError, match=r'strategy is "last", and the graph has neither times nor weights'):
         LiveSampler(G, [1], strategy="last")
     with pytest.raises(InputTypeError, match=r"G is a .*Data; wanted a dynstore.DynamicGraph"):
         LiveSampler(data_of(G), [1])  # type: ignore[arg-type]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dynstore
-from dynstore.algorithms.sampling.hops import Fanout, Sample, pick_neighbors, sample_hops
+from dynstore.algorithms.sampling.hops import Fanout, Ranks, Sample, sample_hops
 from dynstore.errors import StaleSnapshotError
 from dynstore.testing.arrays import gapped_csr
 
@@ -29,7 +30,7 @@ def csr_of(backend: Any, density: float = 0.5) -> Any:
 
 def sampled(csr: Any, seeds: list[int], fanouts: list[Fanout], disjoint: bool = False, entropy: int = 0) -> Sample:
     rows = csr.backend.asarray(np.array(seeds, dtype=np.int64))
-    return sample_hops(csr, rows, fanouts, disjoint, [entropy], pick_neighbors(csr))
+    return sample_hops(csr, rows, fanouts, disjoint, [entropy])
 
 
 def listed(csr: Any, sample: Sample) -> tuple[Any, ...]:
@@ -65,7 +66,7 @@ def test_disjoint_trees_share_no_nodes(backend: Any) -> None:
     )
 
 
-def test_every_batch_and_every_hop_draws_anew(backend: Any) -> None:
+def test_every_batch_and_every_hop_draws_anew(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same row in two hops, or under another entropy, does not get the same random numbers."""
     rows = np.repeat(np.arange(40), 40)
     csr = gapped_csr(
@@ -75,13 +76,15 @@ def test_every_batch_and_every_hop_draws_anew(backend: Any) -> None:
     first, again, other = (listed(csr, sampled(csr, [0], fanouts, entropy=entropy)) for entropy in (1, 1, 2))
     assert first == again != other
     picked: list[tuple[list[int], int]] = []
-    pick = pick_neighbors(csr)
+    kernels = backend.kernels("dynstore.algorithms.sampling")
+    sample_rows = kernels.sample_rows
 
-    def noted(rows: Any, fanout: Fanout, seed: int) -> Any:
+    def noted(csr: Any, rows: Any, fanout: Fanout, seed: int, ranks: None) -> Any:
         picked.append((backend.to_host(rows).tolist(), seed))
-        return pick(rows, fanout, seed)
+        return sample_rows(csr, rows, fanout, seed, ranks)
 
-    sample_hops(csr, backend.asarray(np.array([7])), [Fanout(1), Fanout(1)], False, [3], noted)
+    monkeypatch.setattr(kernels, "sample_rows", noted)
+    sample_hops(csr, backend.asarray(np.array([7])), [Fanout(1), Fanout(1)], False, [3])
     (seeds, first_seed), (_, second_seed) = picked
     assert seeds == [7]
     assert first_seed != second_seed
@@ -97,3 +100,30 @@ def test_samples_of_a_graph_are_of_one_version(store: str) -> None:
     G.insert_edges(([4], [2]))
     with pytest.raises(StaleSnapshotError, match="it shows version 1 of the graph, which is now at version 2"):
         sampled(csr, [2], [Fanout(-1)])
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_the_newest_edges_of_a_graph_with_times(backend: Any, directed: bool) -> None:
+    """Times are read exactly: nanoseconds of this century are above 2**53."""
+    G = dynstore.DynamicGraph(directed, device=backend.name, timestamps="int64", weighted=True)
+    rng, now, last = np.random.default_rng(1), 1_700_000_000_000_000_000, dict[tuple[int, int], int]()
+    for _ in range(3):
+        src, dst, times = rng.integers(0, 6, 12), rng.integers(0, 6, 12), now + rng.permutation(12)
+        weights = -times.astype(np.float32)  # the newest has the lowest weight
+        now += 12
+        G.insert_edges(pd.DataFrame({"source": src, "destination": dst, "weight": weights, "time": times}))
+        for u, v, time in zip(src.tolist(), dst.tolist(), times.tolist(), strict=True):
+            for pair in {(u, v)} if directed else {(u, v), (v, u)}:
+                last[pair] = max(time, last.get(pair, 0))
+    seeds = list(range(G.number_of_vertices()))
+    ranks = Ranks(*G.slot_times(True))
+    csr = G.snapshot(True)
+    rows = backend.asarray(np.array(seeds, dtype=np.int64))
+    for most in (1, 2, 4):
+        sample = sample_hops(csr, rows, [Fanout(most, largest=True)], False, [0], ranks)
+        nodes, edges, *_ = listed(csr, sample)
+        chosen = sorted((nodes[source], nodes[target]) for source, target in edges)
+        wanted = [
+            (u, v) for v in seeds for u in sorted((u for u, w in last if w == v), key=lambda u: -last[u, v])[:most]
+        ]
+        assert chosen == sorted(wanted)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from dynstore.algorithms.sampling.hops import Fanout
+from dynstore.algorithms.sampling.hops import Fanout, Ranks
 from dynstore.testing.arrays import gapped_csr
 
 # A sum of squares this unlikely is a bug; the seeds are fixed, so a test passes always or never.
@@ -34,7 +34,8 @@ def csr_of(rows: list[list[int]], backend: Any, density: float, weights: Any = N
 def choose(csr: Any, rows: list[int], fanout: Fanout, seed: int) -> list[list[int]]:
     """Return the chosen neighbours of each row."""
     kernels, backend = csr.backend.kernels("dynstore.algorithms.sampling"), csr.backend
-    places, neighbours = kernels.sample_rows(csr, backend.asarray(np.array(rows, dtype=np.int64)), fanout, seed)
+    ranks = Ranks(csr.weights, backend.nothing(np.int32)) if fanout.largest else None
+    places, neighbours = kernels.sample_rows(csr, backend.asarray(np.array(rows, dtype=np.int64)), fanout, seed, ranks)
     places, neighbours = backend.to_host(places), backend.to_host(neighbours)
     assert (places.dtype, neighbours.dtype) == (np.int64, np.int64)
     assert (np.diff(places) >= 0).all()

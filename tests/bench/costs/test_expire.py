@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dynstore.benchmarks.costs.expire import WAYS, main, measure
+from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
 
@@ -24,3 +28,11 @@ def test_each_way_is_timed_in_each_step() -> None:
     assert all(0 < count <= 20 for count in costs.expired)
     with pytest.raises(InputError, match=r"costs\.expire: 6 steps of 20 rows need more than 64 events"):
         measure(4, 4, 20, 4, "cpu")
+
+
+def test_the_document_has_a_row_for_each_way(tmp_path: Path) -> None:
+    main(["--scale", "8", "--batch", "50", "--steps", "3", "--device", "cpu", "--json", str(tmp_path / "expire.json")])
+    document = json.loads((tmp_path / "expire.json").read_text())
+    check_document(document)
+    assert [row["store"] for row in document["rows"]] == [f"{way}, directed, int64 times" for way in WAYS]
+    assert document["dataset"]["name"] == "rmat:8:16"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dynstore.benchmarks.costs.pins import KINDS, main, measure
+from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
 
@@ -25,3 +29,15 @@ def test_each_operation_is_timed_in_each_step() -> None:
     assert not graph._logs
     with pytest.raises(InputError, match=r"costs\.pins: 20 batches of 40 rows need more than 256 events"):
         measure(6, 4, 40, 3, "cpu")
+
+
+def test_the_document_has_a_row_for_each_time(tmp_path: Path) -> None:
+    main(["--scale", "9", "--batch", "50", "--steps", "2", "--device", "cpu", "--json", str(tmp_path / "pins.json")])
+    document = json.loads((tmp_path / "pins.json").read_text())
+    check_document(document)
+    rows = {row["store"]: row for row in document["rows"]}
+    assert len(rows) == 2 * len(KINDS) + 5
+    assert rows["insert, 1 pin"]["bytes"] > 0
+    assert rows["copy, 1 pin"]["bytes"] > 0
+    assert rows["insert, no pin"]["bytes"] is None
+    assert document["command"].startswith("python -m dynstore.benchmarks.costs.pins --scale 9")

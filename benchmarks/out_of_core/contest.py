@@ -1,0 +1,341 @@
+"""A graph in host memory, read in several ways: what is measured, and whether all ways agree."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic as read_clock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.algorithms.paged import (
+    PageReader,
+    Traffic,
+    betweenness_centrality,
+    bfs,
+    pagerank,
+    sssp,
+    triangle_count,
+    weakly_connected_components,
+)
+from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS, SlottedPages
+from dynstore.benchmarks.rmat_pieces import INTO, OUT
+from dynstore.benchmarks.timing import quiet, time_call
+from dynstore.stores.paged.building import pack_pieces
+
+if TYPE_CHECKING:
+    from dynstore.benchmarks.rmat_pieces import RmatGraph
+    from dynstore.stores.paged.layout import PagedRows
+    from dynstore.stores.paged.links import Links
+
+__all__ = ["ALGORITHMS", "NAMES", "USUAL", "WAYS", "Contest", "Options", "Plan", "Run"]
+
+# way -> whether pages are encoded, and how they are read
+WAYS = {
+    "zero-copy": (False, "zero-copy"),
+    "raw": (False, "stream"),
+    "codec": (True, "stream"),
+    "hybrid": (True, "auto"),
+}
+NAMES = {
+    "pagerank": "pagerank",
+    "bfs": "bfs",
+    "components": "weakly_connected_components",
+    "sssp": "sssp",
+    "triangles": "triangle_count",
+    "betweenness": "betweenness_centrality",
+}
+ALGORITHMS = tuple(NAMES)
+# Those that run unless others are named.
+USUAL = ALGORITHMS[:3]
+# Answers of float32 sums in another order differ by so much.
+TOLERANCE = 1e-4
+# Ranks of slotted pages are sums of atomic adds: up to millions of small numbers are added to a large one. Their
+# distance to others, in sum over all vertices; all ranks sum to 1.
+SLOTTED_TOLERANCE = 1e-2
+
+
+@dataclass
+class Run:
+    """One algorithm in one way.
+
+    Attributes
+    ----------
+    way, algorithm : str
+    resident : float
+        The share of pages on the device.
+    times : list of float
+        ms of each call, or of each iteration.
+    link_bytes : int
+        Over the link in a call, or an iteration.
+    pages_bytes : int
+        Of all pages, with the weights if the algorithm reads them.
+    num_edges : int
+    """
+
+    way: str
+    algorithm: str
+    resident: float
+    times: list[float]
+    link_bytes: int
+    pages_bytes: int
+    num_edges: int
+
+    def bound_ms(self, links: Links) -> float:
+        """Return how long these bytes take at least."""
+        return self.link_bytes / links.bytes_a_second * 1e3
+
+
+class Options(NamedTuple):
+    """What algorithms do.
+
+    Attributes
+    ----------
+    iterations : int
+        Of PageRank.
+    sources : int
+        Of betweenness.
+    triangle_bytes : int or None
+        Device memory for the edges in which triangles are counted.
+    """
+
+    iterations: int = 10
+    sources: int = 4
+    triangle_bytes: int | None = None
+
+
+class Plan(NamedTuple):
+    """What to measure.
+
+    Attributes
+    ----------
+    ways : list of str
+        Of WAYS and SLOTTED.
+    residents : list of float
+        Shares of the pages that stay on the device.
+    algorithms : list of str
+    repeats : int
+    limit_s : float or None
+        After so many seconds nothing more is begun.
+    """
+
+    ways: list[str]
+    residents: list[float]
+    algorithms: list[str]
+    repeats: int
+    limit_s: float | None = None
+
+    def ways_of(self, encode: bool) -> list[str]:
+        return [way for way in self.ways if way in WAYS and WAYS[way][0] == encode]
+
+    @property
+    def slotted(self) -> list[str]:
+        return [way for way in self.ways if way in SLOTTED]
+
+
+class _TimeUpError(Exception):
+    """The time of the run is up."""
+
+
+class Contest:
+    """A graph, packed as the ways need it, and the first answers.
+
+    Attributes
+    ----------
+    disagreements : list of str
+        Which way gave another answer.
+    left_out : list of str
+        What was not measured, and why.
+    """
+
+    def __init__(self, graph: RmatGraph, options: Options) -> None:
+        self.backend, self._graph, self._options = graph.backend, graph, options
+        self._degrees: Any = None
+        self._answers: dict[str, tuple[str, Any]] = {}
+        self.disagreements: list[str] = []
+        self.left_out: list[str] = []
+        self._began_s = read_clock()
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self._graph.is_symmetric
+
+    def say(self, line: str) -> None:
+        """Show progress, with the seconds since the beginning."""
+        print(f"[{read_clock() - self._began_s:6.1f} s] {line}", file=sys.stderr, flush=True)
+
+    def pack(self, kind: int, encode: bool, weighted: bool = False, make_pieces: Any = None) -> PagedRows:
+        """Pack the rows of one direction; ``make_pieces`` yields them, if they are made already."""
+        graph, dtype = self._graph, np.float32 if weighted else None
+        make_pieces = make_pieces or (lambda: graph.pieces(kind, weighted))
+        self.say(f"packing {'in' if kind == INTO else 'out'}-edges, {'encoded' if encode else 'plain'}")
+        packed = pack_pieces(self.backend, graph.num_vertices, make_pieces, encode=encode, weight_dtype=dtype)
+        sizes = packed.bytes_an_edge()
+        print(
+            f"{'into' if kind == INTO else 'out':>4}: {packed.num_edges} edges, {packed.num_pages} pages, "
+            f"{sizes['pages']:.3f} bytes an edge in pages, {sizes['leaves']:.3f} with heads and bases",
+            flush=True,
+        )
+        if kind == OUT and self._degrees is None:
+            self._degrees = packed.offsets[1:] - packed.offsets[:-1]
+        return packed
+
+    @contextmanager
+    def _pieces(self, kind: int, weighted: bool) -> Iterator[Callable[[], Iterator[Any]]]:
+        """Give what yields the rows: they are made once if they fit the device, else each time."""
+        graph = self._graph
+        if not graph.fits(kind, weighted):
+            yield lambda: graph.pieces(kind, weighted)
+            return
+        self.say(f"drawing {'in' if kind == INTO else 'out'}-edges")
+        pieces = list(graph.pieces(kind, weighted))
+        try:
+            yield lambda: iter(pieces)
+        finally:
+            pieces.clear()
+
+    def measure(self, plan: Plan) -> Iterator[Run]:
+        """Yield a run for each way, share of resident pages and algorithm; rows are packed when they are needed.
+
+        One direction is packed after the other, each plain and then encoded. Slotted pages hold out-edges.
+        """
+        if "pagerank" in plan.algorithms and not self._graph.is_symmetric:
+            others = [name for name in plan.algorithms if name != "pagerank"]
+            yield from self._measure_kind(plan, OUT, others)
+            yield from self._measure_kind(plan._replace(ways=[*filter(WAYS.get, plan.ways)]), INTO, ["pagerank"])
+        else:
+            yield from self._measure_kind(plan, OUT, plan.algorithms)
+
+    def _measure_kind(self, plan: Plan, kind: int, algorithms: list[str]) -> Iterator[Run]:
+        slotted = [name for name in plan.algorithms if name in SLOTTED_ALGORITHMS] if plan.slotted else []
+        weighted = "sssp" in algorithms
+        if not slotted and not (algorithms and any(way in WAYS for way in plan.ways)):
+            return
+        with self._pieces(kind, weighted) as make_pieces:
+            for encode in (False, True):
+                ways, builds = plan.ways_of(encode) if algorithms else [], bool(slotted) and not encode
+                if not ways and not builds:
+                    continue
+                packed: PagedRows | None = None
+                try:
+                    self._check_time(plan)
+                    packed = self.pack(kind, encode, weighted, make_pieces)
+                    yield from self._measure_packed(plan, packed, ways, algorithms)
+                    if builds:
+                        yield from self._measure_slotted(plan, packed, slotted)
+                except (MemoryError, _TimeUpError) as error:
+                    self._leave_out(f"what reads {'encoded' if encode else 'plain'} pages", error)
+                del packed  # before the next ones are made
+
+    def _measure_packed(
+        self, plan: Plan, packed: PagedRows, ways: Sequence[str], algorithms: Sequence[str]
+    ) -> Iterator[Run]:
+        if "pagerank" in algorithms and self._degrees is None and ways:
+            self._degrees = self._graph.out_degrees()
+        for algorithm in algorithms:
+            for way in ways:
+                for resident in plan.residents:
+                    yield from self._try(
+                        plan,
+                        f"{algorithm} by {way}, resident {resident:g}",
+                        lambda: self._measure_one(packed, way, resident, algorithm, plan.repeats),  # noqa: B023
+                    )
+
+    def _measure_slotted(self, plan: Plan, packed: PagedRows, algorithms: Sequence[str]) -> Iterator[Run]:
+        """Measure slotted pages that are made of packed rows of out-edges, whose plain ids lie in host memory."""
+        self.say("building slotted pages")
+        pages = SlottedPages(packed, not self._graph.is_symmetric, self.say)
+        del packed
+        self.say(f"built {pages.topology}, {pages.topology.nbytes / 1e9:.2f} GB")
+        if "gts" in plan.slotted:
+            self._check_time(plan)
+            pages.choose_settings()
+        for algorithm in algorithms:
+            for way in plan.slotted:
+                for resident in plan.residents:
+                    yield from self._try(
+                        plan,
+                        f"{algorithm} by {way}, resident {resident:g}",
+                        lambda: self._measure_pages(pages, way, resident, algorithm, plan.repeats),  # noqa: B023
+                    )
+
+    def _try(self, plan: Plan, what: str, measure: Callable[[], Run]) -> Iterator[Run]:
+        """Yield a run, unless the time is up, or it does not fit: then that is noted."""
+        try:
+            self._check_time(plan)
+            self.say(what)
+            run = measure()
+        except (MemoryError, _TimeUpError) as error:
+            self._leave_out(what, error)
+            return
+        yield run
+
+    def _check_time(self, plan: Plan) -> None:
+        if plan.limit_s is not None and read_clock() - self._began_s > plan.limit_s:
+            raise _TimeUpError("the time was up")
+
+    def _leave_out(self, what: str, error: Exception) -> None:
+        line = f"{what}: {str(error).partition(chr(10))[0] or type(error).__name__}"
+        self.left_out.append(line)
+        print(f"left out: {line}", flush=True)
+        gc.collect()
+
+    def run(self, reader: PageReader, algorithm: str) -> Any:
+        """Run an algorithm; return its answer."""
+        symmetric = self._graph.is_symmetric
+        if algorithm == "pagerank":
+            return pagerank(reader, self._degrees, max_iter=self._options.iterations, tol=0.0)[0]
+        if algorithm == "bfs":
+            return bfs(reader, 0, symmetric=symmetric)[0]
+        if algorithm == "sssp":
+            return sssp(reader, 0)[0]
+        if algorithm == "triangles":
+            return triangle_count(reader, self._options.triangle_bytes)
+        if algorithm == "betweenness":
+            return betweenness_centrality(reader, self._options.sources, random_state=1, symmetric=symmetric)
+        return weakly_connected_components(reader)
+
+    def _measure_one(self, read: PagedRows, way: str, resident: float, algorithm: str, repeats: int) -> Run:
+        """Run once to warm up and compare the answer, then ``repeats`` times."""
+        weighted = algorithm == "sssp"
+        reader = PageReader(read, WAYS[way][1], resident, keep_weights=weighted)
+        self._compare(algorithm, way, self.run(reader, algorithm))
+        reader.keep_most_used()
+        times, each = [], self._options.iterations if algorithm == "pagerank" else 1
+        for _ in range(repeats):
+            reader.traffic = Traffic()
+            with quiet():
+                times.append(time_call(self.backend, self.run, reader, algorithm)[1] / each)
+        pages = int(read.page_bytes().sum()) + (int(read.weight_bytes().sum()) if weighted else 0)
+        return Run(way, algorithm, resident, times, reader.traffic.link_bytes // each, pages, read.num_edges)
+
+    def _measure_pages(self, pages: SlottedPages, way: str, resident: float, algorithm: str, repeats: int) -> Run:
+        iterations = self._options.iterations
+        each = iterations if algorithm == "pagerank" else 1
+        answer, times, link_bytes = pages.measure(way, resident, algorithm, iterations, repeats)
+        self._compare(algorithm, way, answer)
+        topology = pages.topology
+        return Run(
+            way, algorithm, resident, [passed_ms / each for passed_ms in times], link_bytes // each, topology.nbytes,
+            topology.num_edges,
+        )  # fmt: skip
+
+    def _compare(self, algorithm: str, way: str, answer: Any) -> None:
+        """Compare an answer with the first one; ranks of slotted pages give way to the first others."""
+        other, first = self._answers.setdefault(algorithm, (way, answer))
+        if algorithm == "pagerank" and (way in SLOTTED or other in SLOTTED):
+            distance = float(abs(first - answer).sum(dtype=np.float64))
+            self.say(f"ranks by {way} and {other} differ by {distance:.2e} in sum")
+            agree = distance <= SLOTTED_TOLERANCE
+            if way not in SLOTTED:
+                self._answers[algorithm] = way, answer
+        elif algorithm in ("pagerank", "betweenness"):
+            agree = not bool((abs(first - answer) > TOLERANCE * first).any())  # betweenness may have NaN
+        else:
+            agree = bool((first == answer).all())
+        if not agree:
+            self.disagreements.append(f"{algorithm} by {way} gives another answer than by {other}")

@@ -1,0 +1,47 @@
+"""One rank's part of a breadth-first search on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.distributed.slots import slots_of
+
+if TYPE_CHECKING:
+    from dynstore.snapshot import GapCSR
+
+__all__ = ["Search"]
+
+
+class Search:
+    """A rank's part of a breadth-first search, top-down; see the one of ``cuda``."""
+
+    def __init__(self, out: GapCSR, symmetric: bool, num_slots: int, sources: np.ndarray, parents: bool) -> None:
+        num_vertices, dtype = out.num_vertices, out.offsets.dtype
+        self._out, self._unreached = out, np.iinfo(dtype).max
+        self.distances = np.full(num_vertices, self._unreached, dtype)
+        self.predecessors = np.full(num_vertices if parents else 0, self._unreached, dtype)
+        self.distances[sources] = 0
+        self._frontier = sources
+
+    def count_frontier(self) -> tuple[int, int]:
+        """Return the vertices of the frontier, the same on all ranks, and its slots on this rank."""
+        offsets = self._out.offsets
+        return len(self._frontier), int((offsets[self._frontier + 1] - offsets[self._frontier]).sum(dtype=np.int64))
+
+    def expand(self, size: int, slots: int) -> np.ndarray:
+        """Expand the frontier; return a flag for each vertex reached so far."""
+        slots_there, places = slots_of(self._out, self._frontier)
+        children = self._out.indices[slots_there]
+        new = self.distances[children] == self._unreached
+        flags: np.ndarray = (self.distances != self._unreached).view(np.uint8)
+        flags[children] = 1
+        if len(self.predecessors):
+            np.minimum.at(self.predecessors, children[new], self._frontier[places[new]].astype(self._out.offsets.dtype))
+        return flags
+
+    def take(self, flags: np.ndarray, level: int) -> None:
+        """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
+        self._frontier = np.flatnonzero((flags != 0) & (self.distances == self._unreached))
+        self.distances[self._frontier] = level

@@ -1,0 +1,230 @@
+"""One rank's part of a breadth-first search on the GPU: it expands a level; what all ranks have found is merged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit, fill
+from dynstore.algorithms.rows.cuda.rows import (
+    RESERVE_BOARD,
+    STEP_SLOTS,
+    WorkLists,
+    count_warps,
+    d_add_block,
+    d_list_words,
+    d_mark_words,
+    d_num_items,
+    d_num_pieces,
+    d_open_piece,
+    d_read_bits,
+    list_parts,
+)
+from dynstore.algorithms.traversal.cuda.search import (
+    ALPHA,
+    BETA,
+    MIN_PULLED_SLOTS,
+    SWEEP_SHARE,
+    d_find_child,
+    d_find_parent,
+    d_reach,
+)
+from dynstore.cuda.compiler import cuda, kernel
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.warp import d_ballot, d_lane
+
+if TYPE_CHECKING:
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["Search"]
+
+# What is noted of a frontier: its vertices, its slots on this rank, the lengths of its lists.
+SIZE, SLOTS, LISTS = range(3)
+
+
+@kernel
+def k_mark_starts(starts, reached):
+    """One thread a start vertex: set its bit (atomic or)."""
+    i = int(cuda.grid(1))
+    if i < starts.shape[0]:
+        vertex = int(starts[i])
+        cuda.atomic.or_(reached, vertex >> 5, np.uint32(1 << (vertex & 31)))
+
+
+@kernel
+def k_push_frontier(
+    offsets, indices, valid, short, rows, begins, notes, visited, reached, predecessors, keep_parents
+):  # fmt: skip
+    """Top-down: warps stride over the frontier's pieces and short rows, and set the bits of children not ``visited``.
+
+    Without ``keep_parents``, ``visited`` is ``reached`` itself. Atomics: see ``d_reach``.
+    """
+    lane = d_lane()
+    pieces = d_num_pieces(notes[LISTS])
+    items, shorts = d_num_items(notes[LISTS])
+    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
+        if item < pieces:
+            parent, base, first, last = d_open_piece(offsets, rows, begins, item)
+            for place in range(lane, last + 1, STEP_SLOTS):
+                child0, new0 = d_find_child(indices, valid, visited, base, first, last, place)
+                child1, new1 = d_find_child(indices, valid, visited, base, first, last, place + 32)
+                child2, new2 = d_find_child(indices, valid, visited, base, first, last, place + 64)
+                child3, new3 = d_find_child(indices, valid, visited, base, first, last, place + 96)
+                if new0:
+                    d_reach(reached, predecessors, keep_parents, parent, child0)
+                if new1:
+                    d_reach(reached, predecessors, keep_parents, parent, child1)
+                if new2:
+                    d_reach(reached, predecessors, keep_parents, parent, child2)
+                if new3:
+                    d_reach(reached, predecessors, keep_parents, parent, child3)
+        else:
+            i = (item - pieces) * 32 + lane
+            if i < shorts:
+                parent = int(short[i])
+                begin = int(offsets[parent])
+                bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
+                while bits != 0:
+                    child = int(indices[np.uint64(begin + d_lowest_bit(bits))])
+                    bits &= bits - 1
+                    if not d_has_bit(visited, child):
+                        d_reach(reached, predecessors, keep_parents, parent, child)
+
+
+@kernel
+def k_pull_parents(offsets, indices, valid, visited, frontier, reached, predecessors, keep_parents):
+    """Bottom-up: warps stride over words of vertices; those not ``visited`` take their first parent in ``frontier``.
+
+    Rows ascend, so the first parent is the smallest. Each vertex is written only by its lane, each word by its warp.
+    """
+    lane = d_lane()
+    num_vertices = offsets.shape[0] - 1
+    for word in range(int(cuda.grid(1)) >> 5, visited.shape[0], int(cuda.gridsize(1)) >> 5):
+        before = np.int64(visited[word])
+        vertex = word * 32 + lane
+        slot = 0
+        end = 0
+        if vertex < num_vertices and (before >> lane) & 1 == 0:
+            slot = int(offsets[vertex])
+            end = int(offsets[vertex + 1])
+        parent = d_find_parent(offsets, indices, valid, frontier, slot, end)
+        new = np.int64(d_ballot(parent >= 0))
+        if lane == 0 and new != 0:
+            reached[word] = before | new
+        if parent >= 0 and keep_parents:
+            predecessors[vertex] = parent
+
+
+@kernel
+def k_list_frontier(offsets, level, visited, reached, frontier, distances, short, rows, begins, notes):
+    """Set the ``level`` of the vertices that are ``reached`` and not ``visited``; list those with rows on this rank.
+
+    Warps stride over the words of the bitmaps. Each word is written by one lane. Atomics: three adds a block.
+    """
+    board = cuda.shared.array(RESERVE_BOARD, np.int64)
+    lists = WorkLists(short, rows, begins, notes)
+    warps = int(cuda.gridsize(1)) >> 5
+    size = 0
+    slots = 0
+    for base in range(0, visited.shape[0], warps * 32):
+        word = base + (int(cuda.grid(1)) >> 5) + d_lane() * warps
+        new = np.int64(0)
+        if word < visited.shape[0]:
+            now = np.int64(reached[word])
+            new = now & ~np.int64(visited[word])
+            frontier[word] = new
+            if new != 0:
+                visited[word] = now
+        d_mark_words(distances, new, word, warps, level)
+        vertices, their_slots = d_list_words(offsets, new, word, warps, board, lists, LISTS)
+        size += vertices
+        slots += their_slots
+    d_add_block(size, board, notes, SIZE)
+    d_add_block(slots, board, notes, SLOTS)
+
+
+class Search:
+    """A rank's part of a breadth-first search.
+
+    Which way a level is expanded is decided as Beamer et al. do, "Direction-Optimizing Breadth-First Search", SC'12,
+    from sums over all ranks.
+
+    Parameters
+    ----------
+    out : GapCSR
+        The rows that this rank owns; those of other vertices are empty.
+    symmetric : bool
+        Whether rows hold in-edges, too.
+    num_slots : int
+        About so many are there on all ranks.
+    sources : numpy.ndarray
+    parents : bool
+
+    Attributes
+    ----------
+    distances : array, shape (V,), vertex dtype
+        Of all vertices, ``iinfo.max`` where unreached.
+    predecessors : array, shape (V,), vertex dtype
+        The smallest that this rank has found, ``iinfo.max`` where it has none; no entries without ``parents``.
+    """
+
+    def __init__(self, out: GapCSR, symmetric: bool, num_slots: int, sources: np.ndarray, parents: bool) -> None:
+        backend, num_vertices, dtype = out.backend, out.num_vertices, out.offsets.dtype
+        unreached = int(np.iinfo(dtype).max)
+        self._backend, self._out, self._num_warps = backend, out, count_warps(out)
+        self.distances = fill(backend, num_vertices, dtype, unreached)
+        self.predecessors = fill(backend, num_vertices if parents else 0, dtype, unreached)
+        words = (-(-num_vertices // 32), np.uint32)
+        self._notes, self._visited, self._reached, self._frontier, placeholder, *lists = backend.empty_arena(
+            (3, np.int64), words, words, words, (1, dtype), *list_parts(out), zeroed=3
+        )
+        self._can_pull = symmetric and num_slots >= MIN_PULLED_SLOTS
+        self._unchecked, self._pulls = num_slots, False
+        found = (self.predecessors if parents else placeholder, int(parents))
+        edges = (out.offsets, out.indices, out.valid)
+        seen = self._visited if parents else self._reached
+        self._pushed = Packed(*edges, *lists, self._notes, seen, self._reached, *found)
+        self._pulled = Packed(*edges, self._visited, self._frontier, self._reached, *found)
+        self._listed = Packed(self._visited, self._reached, self._frontier, self.distances, *lists, self._notes)
+        starts = backend.asarray(sources, dtype=np.int64)
+        k_mark_starts.launch(starts.shape[0], starts, self._reached)
+        self._list(0)
+
+    def _list(self, level: int) -> None:
+        self._notes.fill(0)
+        k_list_frontier.launch_strided(self.distances.shape[0], self._out.offsets, level, self._listed)
+
+    def count_frontier(self) -> tuple[int, int]:
+        """Return the vertices of the frontier, the same on all ranks, and its slots on this rank."""
+        size, slots = self._backend.to_host(self._notes)[:LISTS].tolist()
+        return size, slots
+
+    def expand(self, size: int, slots: int) -> Array:
+        """Expand a frontier of so many vertices and slots on all ranks; return a flag for each vertex reached so far.
+
+        Returns
+        -------
+        array, shape (N,), uint8
+            N is V, filled up with zeros.
+        """
+        num_vertices = self.distances.shape[0]
+        if self._pulls:
+            self._pulls = size * BETA >= num_vertices
+        else:
+            wide = slots * ALPHA > self._unchecked - slots and slots * SWEEP_SHARE > num_vertices
+            self._pulls = self._can_pull and wide
+        self._unchecked -= slots
+        if self._pulls:
+            k_pull_parents.launch_strided(num_vertices, self._pulled)
+        else:
+            k_push_frontier.launch_warps(self._num_warps, self._pushed)
+        flags: Array = self._backend.xp.unpackbits(self._reached.view(np.uint8), bitorder="little")
+        return flags
+
+    def take(self, flags: Array, level: int) -> None:
+        """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
+        words = self._backend.xp.packbits(flags, bitorder="little").view(np.uint32)
+        self._backend.overwrite(self._reached, words)
+        self._list(level)
