@@ -136,8 +136,9 @@ class Crew:
             found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
         except OSError:  # of the connection: the worker is lost
             raise
-        except Exception as error:  # what was sent cannot be read there, as where a module is missing
-            return Outcome(error=error)
+        except Exception as error:
+            text = f"the worker {address} cannot read the call: {error}; wanted what modules that it has can read"
+            return Outcome(error=InputError(text))
         return found
 
     def _all(
