@@ -16,7 +16,7 @@ import pytest
 from dynstore import distributed
 from dynstore.distributed import Communicator, NcclCommunicator, new_identifier
 from dynstore.errors import MissingDependencyError, OutOfMemoryError, RankError
-from tests.distributed.processes import check_collectives, check_pages
+from tests.distributed.processes import check_collectives, check_graphs, check_pages
 
 STREAM = 7  # stands for CuPy's current stream
 # NCCL's numbers, as CuPy has them: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
@@ -199,6 +199,10 @@ def on_threads(comm: Communicator, timeout: float = 20.0) -> NcclCommunicator:
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_collectives(cupy: Any, ranks: int) -> None:
     distributed.run(lambda comm: check_collectives(on_threads(comm)), ranks=ranks, device="cpu")
+
+
+def test_sharded_graphs(cupy: Any) -> None:
+    distributed.run(lambda comm: check_graphs(on_threads(comm)), ranks=2, device="cpu")
 
 
 def test_streamed_pages(cupy: Any) -> None:

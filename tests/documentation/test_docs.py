@@ -331,7 +331,7 @@ def test_the_other_figures_of_the_stores() -> None:
     assert round(growing / ordinary) == 10
     hubs = _medians("h200/updates-rmat22.json")
     times = [hubs[f"{store}, hub", "insert", 1_000_000] for store in ("gpma+", "merge")]
-    assert "take `gpma+` {:.2f} ms and `merge` {:.2f} ms".format(*times) in page
+    assert "takes {:.2f} ms with `gpma+` and {:.2f} ms with `merge`".format(*times) in page
     alone, turns = _medians("h200/kernel-times-rmat22.json"), _medians("h200/stores-rmat22.json")
     inserts, deletes = (
         [alone["gpma+", operation, batch] for batch in (10_000, 100_000, 1_000_000)]
