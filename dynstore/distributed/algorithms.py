@@ -35,8 +35,8 @@ def pagerank(
     Parameters
     ----------
     G : ShardedGraph
-        As for :func:`dynstore.pagerank`. On a directed graph the first call makes a table of in-edges on each rank,
-        which updates keep from then on.
+        As for :func:`dynstore.pagerank`. On a directed graph the first call makes a table of in-edges on each rank.
+        From then on updates change it, too.
     alpha, max_iter, tol, fail_on_nonconvergence
         As for :func:`dynstore.pagerank`, the same on all ranks.
 

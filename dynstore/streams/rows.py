@@ -93,7 +93,7 @@ class RowReader:
     G : DynamicGraph
     columns : mapping, or None
         Role -> name of the column: "source", "destination", "weight", "time", "op". A column of a role that is not
-        named is called like the role, and may be missing, but for source and destination.
+        named is called like the role. Only source and destination must be there.
     weighted : bool
         Whether rows need weights.
     timed : bool

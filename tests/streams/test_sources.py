@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
@@ -304,6 +305,7 @@ def test_what_was_not_committed_comes_again(broker: Any) -> None:
 
 CRASH = """
 import os, sys
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.streams import open_source
 
@@ -329,6 +331,45 @@ def test_killed_between_apply_and_commit_the_rows_come_again(broker: Any) -> Non
     Stream(G, address, max_delay=0.0).run(until=lambda progress: progress.applied >= 1)
     assert (101, 102) in pairs_of(G)
     assert pairs_of(G) <= {(100, 101), (101, 102)}
+
+
+EXACTLY_ONCE = """
+import os, sys
+import dynstore
+from dynstore import Stream
+from dynstore.streams import open_source
+
+address, path, wanted = sys.argv[1:4]
+source = open_source(address)
+with dynstore.open(path, device="cpu", weighted=True) as db:
+    held = db.graph.number_of_edges()
+    def commit(position):  # rows are in the log; the source does not hear of it
+        if int(wanted) == 0 and db.graph.number_of_edges() > held:
+            os.kill(os.getpid(), 9)
+        original(position)
+    original, source.commit = source.commit, commit
+    stream = Stream(db.graph, source, max_delay=0.0, batch_edges=1)
+    progress = stream.run(until=lambda progress: db.graph.number_of_edges() == int(wanted) > 0)
+    print(held, progress.applied)
+"""
+
+
+def test_killed_between_log_and_commit_no_row_is_lost_or_doubled(broker: Any, tmp_path: Path) -> None:
+    """What the server sends again is in the log already, and is not applied again: a version is one row."""
+    rows, command = 0, [sys.executable, "-c", EXACTLY_ONCE, broker.address + "?group=once", str(tmp_path / "db")]
+    for is_last in (False, False, True):
+        for _ in range(2):
+            broker.send(encode([(rows, rows + 1, 1.0)]))
+            rows += 1
+        wanted = str(rows) if is_last else "0"
+        done = subprocess.run([*command, wanted], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == (0 if is_last else -9), done.stderr
+    held, applied = map(int, done.stdout.split())
+    assert held >= 2
+    assert held + applied == rows
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        assert pairs_of(db.graph) == {(row, row + 1) for row in range(rows)}
+        assert db.graph.version == rows
 
 
 def test_a_position_can_be_sought(broker: Any) -> None:
