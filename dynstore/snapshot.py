@@ -28,17 +28,17 @@ class Lease:
         self.version = version
         self.ended_by: int | None = None
 
-    def check(self) -> None:
-        """Raise :class:`StaleSnapshotError` if the graph has been updated since."""
+    def check(self, caller: str = "snapshot") -> None:
+        """Raise :class:`StaleSnapshotError` if the graph has been updated since; ``caller`` gives what is read."""
         if self.ended_by == self.version:
             raise StaleSnapshotError(
-                f"snapshot: it showed version {self.version} of the graph until an update failed, which had written "
-                "to its arrays; call snapshot() again"
+                f"{caller}: it showed version {self.version} of the graph until an update failed, which had written "
+                f"to its arrays; call {caller}() again"
             )
         if self.ended_by is not None:
             raise StaleSnapshotError(
-                f"snapshot: it shows version {self.version} of the graph, which is now at version {self.ended_by}; "
-                "call snapshot() again after an update"
+                f"{caller}: it shows version {self.version} of the graph, which is now at version {self.ended_by}; "
+                f"call {caller}() again after an update"
             )
 
 

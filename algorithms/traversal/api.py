@@ -205,6 +205,9 @@ def read_sssp(
 
 def search_lengths(G: AnyGraph, source: int, limit: float) -> tuple[Array, Array]:
     """Return distances and predecessors of all rows."""
+    native: tuple[Array, Array] | None = run_native(G, "sssp", source, limit)
+    if native is not None:
+        return native
     out = G.snapshot()
     if has_negative_weights(out):
         raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MIB", "SLOTTED", "SLOTTED_ALGORITHMS", "SlottedPages", "make_format", "run_streamed"]
 
-# "gts" has the streams and copies that are best for PageRank here; "gts-paper" those of the paper: 32 streams, one
+# "gts" has the streams and copies that are best for each algorithm here; "gts-paper" those of the paper: 32 streams, a
 # page a copy, the attributes that are only read streamed, and pages on the device in an LRU cache.
 SLOTTED = ("gts", "gts-paper")
 SLOTTED_ALGORITHMS = ("pagerank", "bfs", "components", "sssp")
@@ -38,13 +37,17 @@ class _Copies(NamedTuple):
     copy_bytes: int
     attributes: str
 
+    def __str__(self) -> str:
+        size = f"copies of {self.copy_bytes // MIB} MiB" if self.copy_bytes else "a page a copy"
+        return f"{self.streams} streams, {size}, attributes {self.attributes}"
+
 
 PAPER = _Copies(32, 0, "streamed")
 TRIED = (
-    _Copies(4, 8 * MIB, "streamed"),
     _Copies(4, 8 * MIB, "resident"),
-    _Copies(8, 4 * MIB, "resident"),
     _Copies(4, 32 * MIB, "resident"),
+    _Copies(4, 128 * MIB, "resident"),
+    _Copies(16, 32 * MIB, "resident"),
     _Copies(32, 0, "resident"),
 )
 
@@ -68,38 +71,27 @@ class SlottedPages:
         form = make_format(packed.num_vertices, packed.num_edges, weights is not None)
         indices = packed.words_on_host[: packed.num_edges].view(np.int32)
         self.topology = build_from_rows(offsets, indices, weights, form, directed)
-        self._best = TRIED[0]
-        self._keeper = self._make("gts", 0.0)  # pages stay pinned while it lives
+        self._best: dict[str, _Copies] = {}
+        self._keeper = self._stream(TRIED[0], 0, "fixed")  # pages stay pinned while it lives
 
-    def _make(self, way: str, resident: float) -> Streamer:
-        copies, cache = (PAPER, "lru") if way == "gts-paper" else (self._best, "fixed")
-        cached = int(resident * self.topology.num_pages)
-        return self._make_streamer(copies, cached, cache)
-
-    def _make_streamer(self, copies: _Copies, cached: int, cache: str) -> Streamer:
+    def _stream(self, copies: _Copies, cached: int, cache: str) -> Streamer:
         streams, copy_bytes, attributes = copies
-        return Streamer(
-            self.topology, self.backend, Settings(streams, cached, cache, copy_bytes, None, "edge", attributes)
-        )
+        settings = Settings(streams, cached, cache, copy_bytes, None, "edge", attributes)
+        return Streamer(self.topology, self.backend, settings)
 
-    def choose_settings(self) -> None:
-        """Find the streams and copies of which PageRank takes the least time, with no page on the device."""
-        seconds = {}
+    def _choose(self, algorithm: str) -> _Copies:
+        """Return the streams and copies with which an algorithm takes the least time, with no page on the device."""
+        if algorithm in self._best:
+            return self._best[algorithm]
+        run_streamed(self._keeper, algorithm, TRIED_ITERATIONS)  # warms up
+        times = {}
         for copies in TRIED:
-            streamer = self._make_streamer(copies, 0, "fixed")
-            rank(streamer, 0.85, 1, 0.0)
-            self.backend.synchronize()
-            began = perf_counter()
-            rank(streamer, 0.85, TRIED_ITERATIONS, 0.0)
-            self.backend.synchronize()
-            seconds[copies] = (perf_counter() - began) / TRIED_ITERATIONS
-            self._say(
-                f"gts with {copies.streams} streams, copies of {copies.copy_bytes >> 20 or 'one page, 1'} MiB, "
-                f"attributes {copies.attributes}: {1e3 * seconds[copies]:.1f} ms an iteration"
-            )
-        self._best = min(seconds, key=lambda found: seconds[found])
-        print(f" gts: {self._best.streams} streams, copies of {self._best.copy_bytes} bytes (0: a page each), "
-              f"attributes {self._best.attributes}", flush=True)  # fmt: skip
+            streamer = self._stream(copies, 0, "fixed")
+            times[copies] = time_call(self.backend, run_streamed, streamer, algorithm, TRIED_ITERATIONS)[1]
+            self._say(f"{algorithm} with {copies}: {times[copies]:.1f} ms")
+        best = self._best[algorithm] = min(times, key=lambda copies: times[copies])
+        print(f" gts: {algorithm} with {best}", flush=True)
+        return best
 
     def measure(
         self, way: str, resident: float, algorithm: str, iterations: int, repeats: int
@@ -115,7 +107,8 @@ class SlottedPages:
         link_bytes : int
             Over the link, both ways, in a run.
         """
-        streamer, times = self._make(way, resident), []
+        copies, cache = (PAPER, "lru") if way == "gts-paper" else (self._choose(algorithm), "fixed")
+        streamer, times = self._stream(copies, int(resident * self.topology.num_pages), cache), []
         answer = run_streamed(streamer, algorithm, iterations)
         for _ in range(repeats):
             streamer.report = RunReport()

@@ -144,7 +144,7 @@ def _streams(bench: Bench) -> None:
         for streams in STREAMS:
             row = f"{algorithm}, {streams} stream{'s' if streams > 1 else ''}"
             pages.measure(algorithm, row, _paper_settings(streams=streams))
-        for mebibytes in (1, 8, 32):
+        for mebibytes in (8, 32, 128):
             settings = make_settings(copy_bytes=mebibytes * MIB)
             pages.measure(algorithm, f"{algorithm}, 4 streams, copies of {mebibytes} MiB", settings)
 
@@ -183,15 +183,12 @@ def _ratios(bench: Bench) -> None:
 
 def _page_counts(bench: Bench) -> None:
     """Table 3: small and large pages."""
-    for step in bench.steps(1, warm_up=False):
-        topology, passed_ms = bench.timed(make_pages, bench)
-        if step < 0:
-            continue
-        size, page_bytes = len(bench.ring), topology.format.page_bytes
-        for row, count in (("small pages", topology.num_small), ("large pages", topology.num_large)):
-            bench.note("build", passed_ms, size, BULK, size, row, num_bytes=count * page_bytes, counts={"pages": count})
-        form = topology.format
-        bench.remark(f"pages of {form.page_bytes:,} bytes, p = {form.p}, q = {form.q}")
+    topology, passed_ms = bench.timed(make_pages, bench)
+    size, form = len(bench.ring), topology.format
+    for row, count in (("small pages", topology.num_small), ("large pages", topology.num_large)):
+        num_bytes = count * form.page_bytes
+        bench.note("build", passed_ms, size, BULK, size, row, num_bytes=num_bytes, counts={"pages": count})
+    bench.remark(f"pages of {form.page_bytes:,} bytes, p = {form.p}, q = {form.q}")
 
 
 def _page_sizes(bench: Bench) -> None:
@@ -208,7 +205,7 @@ def _models(bench: Bench) -> None:
     """Section 5: what equations 1 and 2 say beside what was measured, in the paper's way and with larger copies."""
     pages = PageBench(bench, make_pages(bench))
     for algorithm in (PAGERANK, BFS):
-        for name, settings in (("a page a copy", _paper_settings()), ("copies of 8 MiB", make_settings())):
+        for name, settings in (("a page a copy", _paper_settings()), ("copies of 32 MiB", make_settings())):
             pages.measure(algorithm, f"{algorithm}, {name}", settings, models=True)
 
 

@@ -31,9 +31,13 @@ __all__ = [
     "PAGERANK",
     "SSSP",
     "PageBench",
+    "agree_on",
+    "in_memory",
+    "make_graph",
     "make_pages",
     "make_settings",
     "measure_machine",
+    "note_run",
     "time_link",
 ]
 
@@ -56,7 +60,7 @@ def make_settings(
     streams: int = 4,
     cache_pages: int = 0,
     cache: str = "fixed",
-    copy_bytes: int = 8 * MIB,
+    copy_bytes: int = 32 * MIB,
     host_bytes: int | None = None,
     technique: str = "edge",
     attributes: str = "resident",
@@ -255,7 +259,7 @@ def in_memory(graph: DynamicGraph, algorithm: str, source: int) -> Callable[[], 
     from dynstore import algorithms
 
     calls: dict[str, Callable[[], Any]] = {
-        BFS: lambda: algorithms.bfs(graph, source)["distance"],
+        BFS: lambda: algorithms.bfs(graph, source, return_predecessors=False)["distance"],
         PAGERANK: lambda: algorithms.pagerank(graph, max_iter=ITERATIONS, tol=0, fail_on_nonconvergence=False)[0][
             "pagerank"
         ],

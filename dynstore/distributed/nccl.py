@@ -175,8 +175,9 @@ class NcclCommunicator(Communicator):
 
     def abort(self, reason: str) -> NoReturn:
         """End this rank. The others end with their processes, or after ``timeout`` seconds."""
-        self._failure = reason
-        self._comm.abort()
+        if self._failure is None:
+            self._failure = reason
+            self._comm.abort()
         raise RankError(reason)
 
     def interrupt(self, reason: str) -> None:

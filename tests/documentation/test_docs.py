@@ -35,7 +35,8 @@ MAX_WIDTH = 100
 COMMIT = re.compile(r"(?<![\w.])(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
-NEEDS = {"torch_geometric": "pip install '.[pyg]'"}  # libraries of pages that cannot run without them
+# libraries of pages that cannot run without them
+NEEDS = {"torch_geometric": "pip install '.[pyg]'", "dask": "pip install '.[dask]'"}
 NEEDS_GPU = (
     "dynstore.adapters import cugraph",
     "dynstore.adapters.cugraph import mg",
