@@ -178,11 +178,7 @@ def bench(
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="The first row has names, or not; by default it has if none of its fields is a number.",
-            rich_help_panel=_COLUMNS,
-        ),
+        typer.Option("--header/--no-header", help="Does the first row have names?", rich_help_panel=_COLUMNS),
     ] = None,
     store: Annotated[
         list[str] | None,
@@ -218,9 +214,9 @@ def bench(
     suite: Annotated[
         str,
         typer.Option(
-            help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; "
-            "tracked: tracked answers against "
-            "computing anew; gpma, lpma, slab-hash, graphvine, gts: the experiments of a paper; papers: all of them.",
+            help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; tracked: "
+            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine, gts: a paper's experiments; "
+            "papers: all of them.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
@@ -242,10 +238,7 @@ def bench(
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option(
-            help="Start no further experiment after this time; the result names those that are left.",
-            rich_help_panel=_PAPERS,
-        ),
+        typer.Option(help="Start nothing more after this time.", rich_help_panel=_PAPERS),
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
@@ -348,7 +341,7 @@ def bench(
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
     if events is not None and events.ids is not None:
         what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
-        result.notes.insert(0, f"{len(events.ids):,} ids, {what}, are numbered by their first occurrence in the file")
+        result.notes.insert(0, f"{len(events.ids):,} ids ({what}), numbered in the order of their first occurrence")
     for note in result.notes:
         console.print(f"  {note}", highlight=False, markup=False)
     chosen.show(console, job, result)

@@ -30,6 +30,11 @@ EXAMPLES = (
 SECOND = 1.0
 TOP = 5
 _DATA, _GRAPH = "Rows", "Graph and answers"
+# What messages say to programs, and what the command's user types instead.
+TYPED = {
+    "Name them by columns={'source': ..., 'destination': ...}": "Say --column source=... --column destination=...",
+    "A graph made with renumber=True takes": "With --any-ids the graph takes",
+}
 
 
 def stream(
@@ -117,7 +122,9 @@ def stream(
         show = _show_live if sys.stdout.isatty() else _show_lines
         try:
             progress = show(flow, monitors, seconds)
-        except (DynstoreError, MemoryError):
+        except DynstoreError as error:
+            raise type(error)(_as_typed(str(error))) from error
+        except MemoryError:
             raise
         except Exception as error:  # a server's, such as a lost connection
             raise StreamError(f"stream: {source}: {error}") from error
@@ -146,6 +153,12 @@ def _open(source: str, follow: bool) -> Any:
     if "://" in source or Path(source).exists():
         return open_source(source, follow)
     return resolve(source)
+
+
+def _as_typed(message: str) -> str:
+    for said, typed in TYPED.items():
+        message = message.replace(said, typed)
+    return message
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

@@ -37,8 +37,8 @@ def start_cluster(workers: int) -> Any:
     except ImportError:
         from distributed import LocalCluster
 
-        return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-    return LocalCUDACluster(n_workers=workers, dashboard_address=None)
+        return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
+    return LocalCUDACluster(n_workers=workers, dashboard_address=":0")
 
 
 def read_messages(parts: int) -> list[pd.DataFrame]:

@@ -214,8 +214,8 @@ class LiveViews:
         if num_rows != num_vertices:
             raise InputError(
                 f"cugraph.Graph: this function of cuGraph reads an adjacency list with a row for each of the "
-                f"{num_vertices} vertices; that of the live graph has {num_rows}, one for each id up to the highest. Number "
-                "the vertices from 0 without gaps, or call the function of dynstore.adapters.cugraph"
+                f"{num_vertices} vertices; that of the live graph has {num_rows}, one for each id up to the highest. "
+                "Number the vertices from 0 without gaps, or call the function of dynstore.adapters.cugraph"
             )
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:

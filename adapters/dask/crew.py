@@ -132,7 +132,13 @@ class Crew:
         await asyncio.gather(*(_tell(self.client, ranks.end, (self._group,), address) for address in self.addresses))
 
     async def _run(self, address: str, function: Callable[..., Any], *args: Any) -> Outcome:
-        found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        try:
+            found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        except OSError:  # of the connection: the worker is lost
+            raise
+        except Exception as error:
+            text = f"the worker {address} cannot read the call: {error}; wanted what modules that it has can read"
+            return Outcome(error=InputError(text))
         return found
 
     def _all(

@@ -11,6 +11,7 @@ import asyncio
 import pickle
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.adapters.dask.communicator import DELIVER, DaskCommunicator
@@ -104,6 +105,13 @@ class Rank:
         self.thread = pool.ThreadPoolExecutor(1, thread_name_prefix="dynstore-rank")
         self.staged: dict[str, list[Any]] = {}
         self.kept: dict[str, Frame] = {}
+
+    def free(self) -> None:
+        """Free all arrays, and end the connection: NCCL's own end of it would wait for ranks that may be lost."""
+        with suppress(RankError):
+            if hasattr(self, "comm"):
+                self.comm.abort("the graph has ended")
+        self.__dict__.clear()
 
     def rows_of(self, batch: str | None) -> Any:
         """Return the rows of a batch that are here as one frame, and forget them; None if there are none."""
@@ -217,9 +225,8 @@ async def end(group: str, dask_worker: Any) -> None:
     """Free all that the worker has of a graph, once the call that it is in has ended."""
     rank = _ranks.pop((dask_worker.address, group), None)
     if rank is not None:
-        thread = rank.thread
-        thread.submit(rank.__dict__.clear)
-        thread.shutdown(wait=False)
+        rank.thread.submit(rank.free)
+        rank.thread.shutdown(wait=False)
 
 
 # ---------------------------------------------------------------------- tasks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.inputs import all_vertices, read_vertices
+from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
 from dynstore.arguments import check_count
 from dynstore.errors import InputError, InputTypeError
@@ -84,9 +85,12 @@ def betweenness_centrality(
 
 def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: bool) -> Array:
     """Return the centrality of each row over paths from the rows ``sources``, float64, shape (V,)."""
-    out = G.snapshot()
-    into = None if G.is_directed() else out
-    totals = G.backend.kernels("dynstore.algorithms.centrality").accumulate_dependencies(out, into, sources, endpoints)
+    totals: Array = run_native(G, "betweenness_centrality", sources, endpoints)
+    if totals is None:
+        out = G.snapshot()
+        into = None if G.is_directed() else out
+        kernels = G.backend.kernels("dynstore.algorithms.centrality")
+        totals = kernels.accumulate_dependencies(out, into, sources, endpoints)
     return scale_totals(G.backend, totals, sources, normalized, endpoints, G.is_directed())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynstore.algorithms.inputs import all_vertices, refuse_arguments, to_ids
+from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
 from dynstore.errors import InputTypeError
 from dynstore.input.frames import make_frame
@@ -60,8 +61,10 @@ def weakly_connected_components(
 
 def label_rows(G: AnyGraph) -> Array:
     """Return the smallest row of each row's component, shape (V,)."""
-    kernels = G.backend.kernels("dynstore.algorithms.components", "labels")
-    labels: Array = kernels.label_components(G.snapshot(), not G.is_directed())
+    labels: Array = run_native(G, "weakly_connected_components")
+    if labels is None:
+        kernels = G.backend.kernels("dynstore.algorithms.components", "labels")
+        labels = kernels.label_components(G.snapshot(), not G.is_directed())
     return labels
 
 

@@ -173,8 +173,10 @@ def pagerank_frame(G: AnyGraph, ranks: Array) -> Frame:
 
 def iterate(G: AnyGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
     """Return ranks, iterations and the last change, computed over the store's own rows or over in-edges in slots."""
-    if not (G.is_directed() or G.is_weighted()):
-        found: tuple[Array, int, float] | None = run_native(G, "pagerank", out_weights, *arguments)
+    if G.store_name == "paged" or not (G.is_directed() or G.is_weighted()):
+        found: tuple[Array, int, float] | None = run_native(
+            G, "pagerank", out_weights, *arguments, transposed=G.is_directed()
+        )
         if found is not None:
             return found
     into = G.snapshot(transposed=True)

@@ -62,7 +62,9 @@ class PagerankAnswer(Answer):
             value = params.get(name, default)
             if value is not default:
                 got = repr(value) if np.isscalar(value) else f"a {type_name(value)}"
-                raise InputError(f"track: pagerank: {name} is {got}; a tracked answer does not use it, so leave it out")
+                raise InputError(
+                    f"track: pagerank: {name} is {got}; wanted {default}, because a tracked answer does not use it"
+                )
         super().__init__(G, **params)
         numbers = {name: params[name] for name in ("alpha", "tol", "max_iter") if name in params}
         self._alpha, self._tol, self._max_rounds = read_numbers(**numbers)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader
     from dynstore.typing import Array
 
-__all__ = ["MAX_BATCH", "Backward", "Forward", "betweenness_centrality"]
+__all__ = ["MAX_BATCH", "Backward", "Forward", "betweenness_centrality", "sum_dependencies"]
 
 # Searches at once: a bit of a word each. By default no more than these pairs of a search and a vertex, 28 bytes each.
 MAX_BATCH = 32
@@ -102,8 +102,14 @@ def betweenness_centrality(
     InputError
         If a source is not in the graph, ``k`` is larger than V, or ``batch`` is not 1 to 32.
     """
+    sources = _read_sources(out.packed.num_vertices, k, random_state)
+    totals = sum_dependencies(out, sources, endpoints, batch)
+    return scale_totals(out.packed.backend, totals, sources, normalized, endpoints, not symmetric)
+
+
+def sum_dependencies(out: PageReader, sources: np.ndarray, endpoints: bool = False, batch: int | None = None) -> Array:
+    """Return the dependencies of some sources, summed at each vertex, float64, shape (V,); see the function above."""
     packed, num_vertices = out.packed, out.packed.num_vertices
-    sources = _read_sources(num_vertices, k, random_state)
     if batch is None:
         batch = min(max(BATCH_PAIRS // max(num_vertices, 1), 1), MAX_BATCH)
     if not 1 <= batch <= MAX_BATCH:
@@ -111,7 +117,7 @@ def betweenness_centrality(
     totals = packed.backend.zeros(num_vertices, np.float64)
     for first in range(0, sources.shape[0], batch):
         totals += _sum_batch(out, sources[first : first + batch], endpoints)
-    return scale_totals(packed.backend, totals, sources, normalized, endpoints, not symmetric)
+    return totals
 
 
 def _read_sources(num_vertices: int, k: Any, seed: int | None) -> np.ndarray:

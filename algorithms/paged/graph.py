@@ -8,22 +8,17 @@ import numpy as np
 
 from dynstore.algorithms.paged import searches, sweeps
 from dynstore.algorithms.paged.passes import PageReader
-from dynstore.bits import unpack_bits
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
-from dynstore.stores.paged.building import PIECE_LEAVES, pack_pieces
-from dynstore.stores.paged.layout import LEAF
+from dynstore.stores.paged.merging import LOW_BITS, merge_edges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
 __all__ = ["PagedGraph"]
 
 OUT, INTO = "out", "into"
-LOW_BITS = 0xFFFFFFFF
 
 
 class _Side:
@@ -201,38 +196,6 @@ class PagedGraph:
 
     def _merged(self, kind: str) -> PagedRows:
         """Return pages of all edges of one orientation."""
-        side, packed = self._sides[kind], self._sides[kind].packed
+        side = self._sides[kind]
         added = self._delta.snapshot(transposed=kind == INTO).compact()
-        keys = (added.sources.astype(np.int64) << 32) | added.indices
-
-        def make_pieces() -> Iterator[tuple[Array, Array]]:
-            yield side.degrees, self.backend.nothing(np.int32)
-            first = 0
-            for last, kept in self._kept_keys(side):
-                end = int(self.backend.xp.searchsorted(keys, last, side="right")[0])
-                merged = self.backend.xp.concatenate([kept, keys[first:end]])
-                merged.sort()
-                yield side.degrees[:0], (merged & LOW_BITS).astype(np.int32)
-                first = end
-            yield side.degrees[:0], (keys[first:] & LOW_BITS).astype(np.int32)
-
-        return pack_pieces(
-            self.backend, self.num_vertices, make_pieces, encode=packed.is_encoded, page_bits=packed.page_bits
-        )
-
-    def _kept_keys(self, side: _Side) -> Iterator[tuple[Array, Array]]:
-        """Yield some pages at a time: the last key, and the keys of the edges that are there."""
-        packed, xp = side.packed, self.backend.xp
-        kernels = self.backend.kernels("dynstore.stores.paged")
-        step = max(PIECE_LEAVES >> packed.page_bits, 1)
-        for page in range(0, packed.num_pages, step):
-            pages = xp.arange(page, min(page + step, packed.num_pages), dtype=np.int32)
-            first = (page << packed.page_bits) * LEAF
-            end = min(((page + step) << packed.page_bits) * LEAF, packed.num_edges)
-            indices = self.backend.empty(end - first, np.int32)
-            stored = packed.words, packed.places, 0, packed.page_bits
-            kernels.decode_leaves(packed.leaves, stored, packed.num_edges, pages, first, indices)
-            rows = xp.searchsorted(packed.offsets, xp.arange(first, end), side="right") - 1
-            keys = (rows << 32) | indices
-            words = side.valid[first // LEAF : -(-end // LEAF)]
-            yield keys[-1:], keys[unpack_bits(self.backend, words, end - first)]
+        return merge_edges(side.packed, side.valid, side.degrees, (added.sources, added.indices, None))

@@ -205,6 +205,9 @@ def read_sssp(
 
 def search_lengths(G: AnyGraph, source: int, limit: float) -> tuple[Array, Array]:
     """Return distances and predecessors of all rows."""
+    native: tuple[Array, Array] | None = run_native(G, "sssp", source, limit)
+    if native is not None:
+        return native
     out = G.snapshot()
     if has_negative_weights(out):
         raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
@@ -220,6 +223,7 @@ def sssp_frame(G: AnyGraph, distances: Array, predecessors: Array) -> Frame:
 
 def _one_of(caller: str, name: str, value: Any, alias: str, other: Any) -> Any:
     if (value is None) == (other is None):
-        got = "neither" if value is None else "both"
-        raise InputTypeError(f"{caller}: got {got} of {name!r} and {alias!r}; wanted one of them")
+        if value is None:
+            raise InputTypeError(f"{caller}: {name!r} is missing; wanted the vertices to start from")
+        raise InputTypeError(f"{caller}: got both {name!r} and {alias!r}; wanted one of them")
     return other if value is None else value

@@ -231,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     make = require(CALLER, "dask_cuda").LocalCUDACluster if gpu else distributed.LocalCluster
     more: dict[str, Any] = {"rmm_pool_size": chosen.pool} if gpu else {"threads_per_worker": 1}
     with (
-        make(n_workers=chosen.workers, dashboard_address=None, **more) as cluster,
+        make(n_workers=chosen.workers, dashboard_address=":0", **more) as cluster,
         distributed.Client(cluster) as client,
     ):
         client.wait_for_workers(chosen.workers)

@@ -37,7 +37,7 @@ def transpose_slots(backend: Backend, slots: SlotArrays, mask: Array, num_vertic
     ends = backend.xp.cumsum(degrees, dtype=np.int64)
     low = first = 0
     most = max(selection.PIECE, (backend.free_bytes() or 0) // SORT_BYTES)
-    while low < num_vertices:
+    while first < total:
         wanted = backend.asarray(np.array([first + most]))
         high = max(int(backend.xp.searchsorted(ends, wanted, side="right")[0]), low + 1)
         src, dst, weights = _edges_into(backend, slots, mask, low, high)
@@ -55,8 +55,9 @@ def _count_in_edges(backend: Backend, slots: SlotArrays, mask: Array, num_vertic
     degrees = backend.zeros(num_vertices, np.int64)
     for begin in range(0, slots.num_slots, selection.PIECE):
         end = begin + selection.PIECE
-        if num_vertices:
-            degrees += backend.xp.bincount(slots.dst[begin:end][mask[begin:end]], minlength=num_vertices)
+        dst = slots.dst[begin:end][mask[begin:end]]
+        if dst.shape[0]:  # CuPy cannot count an empty array
+            degrees += backend.xp.bincount(dst, minlength=num_vertices)
     return degrees
 
 

@@ -160,7 +160,7 @@ class ThreadCommunicator(Communicator):
 def run(
     function: Callable[[Communicator], Result], ranks: int = 4, device: Device = "auto", timeout: float = 60.0
 ) -> list[Result]:
-    """Call a function in so many threads, each of which is a rank, and return their results.
+    """Call a function in several threads, each one a rank, and return their results.
 
     Parameters
     ----------

@@ -118,9 +118,11 @@ class Database:
     recovery : Recovery
         How the graph came back.
 
-    Notes ----- If an update raises, neither the graph nor the log has it. If the log cannot be synced, written data may
-    be lost, and a second sync would not show that. So all further updates raise :class:`LogError`; the graph can still
-    be read. Open the folder again to go on.
+    Notes
+    -----
+    If an update raises, neither the graph nor the log has it. If the log cannot be synced, written data may be lost,
+    and a second sync would not show that. So all further updates raise :class:`LogError`; the graph can still be read.
+    Open the folder again to go on.
     """
 
     def __init__(

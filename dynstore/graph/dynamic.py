@@ -148,7 +148,9 @@ class DynamicGraph(Conversions, Views):
         else:
             self.ids = DenseIds(self.backend, self.vertex_dtype, most)
         stored_weights = self.weight_dtype if weighted else None
-        chosen = choose_store(store)
+        has_columns = bool(edge_columns) or timestamps is not None
+        beside_gpu = memory == "host" and self.backend.family == "cuda" and not has_columns
+        chosen = choose_store(store, beside_gpu)
         self.store_name, store_options = resolve_strategy(chosen, store_options)
         times = check_timestamps(CALLER, timestamps, self.store_name, edge_columns)
         dtypes = {**check_edge_columns(CALLER, edge_columns, self.store_name), **times}
@@ -163,7 +165,7 @@ class DynamicGraph(Conversions, Views):
                 self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0, bool(times))
                 stored_weights = self.vertex_dtype
             kinds = self.vertex_dtype, stored_weights
-            place = choose_memory(self.backend, memory, entries, 0, kinds, directed)
+            place = choose_memory(self.backend, make, memory, entries, 0, kinds, directed)
             self._out: Store = make(self.backend, *kinds, entries, store_options, place)
         self._in: Store | None = None
         self._store_options = store_options

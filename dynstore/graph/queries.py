@@ -301,17 +301,23 @@ class Queries:
         assert records is not None
         return self._records.columns[TIME], records
 
-    def native_rows(self) -> NativeRows | None:
+    def native_rows(self, transposed: bool = False) -> NativeRows | None:
         """Return the store's own rows, for algorithms that can read them.
 
         They can be read until the next update.
+
+        Parameters
+        ----------
+        transposed : bool
+            As for :meth:`snapshot`.
 
         Returns
         -------
         NativeRows or None
             None if :meth:`snapshot` has nothing to make.
         """
-        return self._out.native_rows()
+        store = self._in_store() if transposed and self._directed else self._out
+        return store.native_rows()
 
     def statistics(self) -> dict[str, int]:
         """Return the counts that the store keeps of its work; see the page of the store.

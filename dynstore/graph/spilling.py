@@ -45,6 +45,7 @@ def check_memory(caller: str, memory: Any, spill: Any, store: type[Store]) -> bo
 
 def choose_memory(
     backend: Backend,
+    store: type[Store],
     memory: str,
     num_entries: int,
     num_vertices: int,
@@ -60,6 +61,8 @@ def choose_memory(
     dtypes : pair
         Of vertices, and of weights or None.
     """
+    if "device" not in store.memories:
+        return "host"
     if backend.family == "cpu" or memory == "device":
         return "device"
     free = backend.free_bytes()
@@ -87,7 +90,10 @@ class Spilling(Orientations):
         if self._memory == "auto" and self._may_move and not self._out.num_edges:
             kinds = self.vertex_dtype, self._out.weight_dtype
             entries = max(num_entries, self._out.capacity)
-            if choose_memory(self.backend, "auto", entries, num_vertices, kinds, self._directed) == "host":
+            if (
+                choose_memory(self.backend, type(self._out), "auto", entries, num_vertices, kinds, self._directed)
+                == "host"
+            ):
                 self._move()
 
     def _or_spill(self, caller: str, update: Callable[[], T]) -> T:

@@ -22,6 +22,7 @@ STORES = {
     "graphvine": ("dynstore.stores.graphvine.store", "GraphVineStore"),
     "lpma": ("dynstore.stores.lpma.store", "LPMAStore"),
     "merge": ("dynstore.stores.merge.store", "MergeStore"),
+    "paged": ("dynstore.stores.paged.store", "PagedStore"),
     "pma": ("dynstore.stores.pma_sequential.store", "PMAStore"),
     "rebuild": ("dynstore.stores.rebuild.store", "RebuildStore"),
     "slab_hash": ("dynstore.stores.slab_hash.store", "SlabHashStore"),
@@ -32,9 +33,14 @@ AUTO = "auto"
 STRATEGIES = {"one-pass": "gpma+", "level": "gpma_level"}
 
 
-def choose_store(name: str) -> str:
-    """Return the name of the store to use; "auto" is the one that ``docs/choosing-a-store.md`` recommends."""
-    return "gpma+" if name == AUTO else name
+def choose_store(name: str, beside_gpu: bool = False) -> str:
+    """Return the name of the store to use; "auto" is the one that ``docs/choosing-a-store.md`` recommends.
+
+    ``beside_gpu``: whether the edges of a graph without extra columns will lie in host memory beside a GPU.
+    """
+    if name != AUTO:
+        return name
+    return "paged" if beside_gpu else "gpma+"
 
 
 def get_store(name: str) -> type[Store]:

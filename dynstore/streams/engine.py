@@ -314,7 +314,7 @@ class Engine:
             monitor.after_batch(self._event_time())
         self.meter.stage("monitors", begun)
         self.meter.batch(taken.arrivals, late)
-        done = taken.position if reach is None else reach
+        done = taken.position if reach is None else reach.position
         if done.whole:
             self._commits.append((self.graph.version, done.source))
 

@@ -93,7 +93,7 @@ class RowReader:
     G : DynamicGraph
     columns : mapping, or None
         Role -> name of the column: "source", "destination", "weight", "time", "op". A column of a role that is not
-        named is called like the role, and may be missing, but for source and destination.
+        named is called like the role. Only source and destination must be there.
     weighted : bool
         Whether rows need weights.
     timed : bool
@@ -201,12 +201,16 @@ def as_array(column: Any) -> np.ndarray:
 
 
 def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:
-    """Return which rows delete; None if none does. An op is a word or sign, or a number of an event table."""
+    """Return which rows delete; None if none does. An op is a word or sign, or a number of an event table.
+
+    A row without one inserts: in lines of JSON it may be missing in some, and a batch has any of them.
+    """
     if ops.dtype.kind in "iu":
         deletes = ops == OP_DELETE
     else:
+        missing = np.array([op is None for op in ops], np.bool_) if ops.dtype == object else False
         deletes = np.isin(ops.astype("U"), DELETE)
-        bad = ~(deletes | np.isin(ops.astype("U"), INSERT))
+        bad = ~(deletes | np.isin(ops.astype("U"), INSERT) | missing)
         if bad.any():
             row = int(bad.argmax())
             raise InputError(f"{CALLER}: `{name}` is {ops[row]!r} at row {row}; wanted '+', '-', 'insert' or 'delete'")

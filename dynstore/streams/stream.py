@@ -84,8 +84,10 @@ class Stream:
     InputError
         For arguments that do not fit.
 
-    Notes ----- A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied,
-    the whole batch is not applied, and the stream ends with the graph's error.
+    Notes
+    -----
+    A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied, the whole
+    batch is not applied, and the stream ends with the graph's error.
 
     Examples
     --------

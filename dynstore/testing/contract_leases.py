@@ -196,7 +196,9 @@ class LeaseCases(Contract):
         for transposed in (False, True):
             csr = pair.graph.snapshot(transposed)
             usage = pair.graph.memory_usage()
-            assert usage["total"] == sum(size for part, size in usage.items() if part != "total")
+            sums = ("total", "host", "device")
+            assert usage["total"] == sum(size for part, size in usage.items() if part not in sums)
+            assert usage.get("host", 0) + usage.get("device", usage["total"]) == usage["total"]
             assert all(type(size) is int and size >= 0 for size in usage.values())
             prefix = "in_" if transposed else ""
             for part in ("src", "dst", "weights"):

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from collections.abc import Sequence
 from functools import reduce
-from threading import local
+from threading import Timer, local
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from dynstore import distributed
 from dynstore.distributed import Communicator, NcclCommunicator, new_identifier
 from dynstore.errors import MissingDependencyError, OutOfMemoryError, RankError
-from tests.distributed.processes import check_collectives, check_pages
+from tests.distributed.processes import check_collectives, check_graphs, check_pages
 
 STREAM = 7  # stands for CuPy's current stream
 # NCCL's numbers, as CuPy has them: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
@@ -134,6 +134,7 @@ class Nccl:
 
     def abort(self) -> None:
         assert not here.grouped
+        assert not here.aborted  # NCCL's communicator is gone then
         here.aborted = True
 
 
@@ -200,6 +201,10 @@ def test_collectives(cupy: Any, ranks: int) -> None:
     distributed.run(lambda comm: check_collectives(on_threads(comm)), ranks=ranks, device="cpu")
 
 
+def test_sharded_graphs(cupy: Any) -> None:
+    distributed.run(lambda comm: check_graphs(on_threads(comm)), ranks=2, device="cpu")
+
+
 def test_streamed_pages(cupy: Any) -> None:
     distributed.run(lambda comm: check_pages(on_threads(comm)), ranks=2, device="cpu")
 
@@ -231,6 +236,28 @@ def test_a_rank_that_waits_too_long_gives_up(cupy: Any, monkeypatch: pytest.Monk
         for _ in range(2):
             with pytest.raises(RankError, match=r"all_gather: rank 0 has waited 0\.05 s for the other ranks"):
                 found.barrier()
+        assert here.aborted
+
+    distributed.run(program, ranks=1, device="cpu")
+
+
+def test_another_thread_interrupts_a_rank(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(comm: Communicator) -> None:
+        found = on_threads(comm)
+        monkeypatch.setattr(Event, "done", False)
+        timer = Timer(0.1, found.interrupt, ["rank 7 is lost"])
+        timer.start()
+        for _ in range(2):
+            with pytest.raises(RankError, match="rank 7 is lost"):
+                found.barrier()
+        assert here.aborted
+        with pytest.raises(RankError, match="the graph has ended"):
+            found.abort("the graph has ended")
+        here.aborted = False
+        other = on_threads(comm)
+        other.interrupt("before a call")
+        with pytest.raises(RankError, match="before a call"):
+            other.all_reduce(np.zeros(3))
         assert here.aborted
 
     distributed.run(program, ranks=1, device="cpu")

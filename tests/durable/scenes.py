@@ -241,8 +241,11 @@ class Disk:
             folder, target = self._find(rest[0].parent), self._find(rest[1].parent)
             node = self._names(folder).pop(rest[0].name)
             self._names(target)[rest[1].name] = node
-            assert folder is target
-            folder.pending.append(("rename", rest[0].name, rest[1].name, node))
+            if folder is target:
+                folder.pending.append(("rename", rest[0].name, rest[1].name, node))
+            else:  # either may be lost alone
+                folder.pending.append(("remove", rest[0].name))
+                target.pending.append(("add", rest[1].name, node))
         elif kind in ("write", "cut"):
             self._files[rest[0]].pending.append((kind, *rest[1:]))
         elif kind == "sync":

@@ -13,6 +13,7 @@ import pytest
 import dynstore
 from dynstore.durable import log
 from dynstore.errors import DynstoreError, LogError
+from dynstore.graph.saving import write_state
 from tests.durable.scenes import (
     BETWEEN,
     FAST,
@@ -194,3 +195,41 @@ def test_what_a_failed_sync_has_left_is_written_again(tmp_path: Path, drop: str)
     disk.lose_power(tmp_path / "after", lambda _: 0.0)
     with opened(tmp_path / "after" / "db", FAST) as db:
         assert (content(db.graph) == wanted) == (not drop)
+
+
+def _replaced(tmp_path: Path, drop: str) -> tuple[list[Operation], list[Any]]:
+    """Save a graph over another one; return what was done to the files, and both graphs' contents."""
+    files, contents, root = Recording(drop), [], tmp_path / "disk"
+    root.mkdir()
+    files.note("begin")
+    for count in (1, 2):
+        graph = dynstore.DynamicGraph(device="cpu", weighted=True)
+        graph.insert_edges((list(range(count)), list(range(count)), [1.0] * count))
+        contents.append(graph.to_pandas().values.tolist())
+        write_state(graph._state(), root / "saved", count > 1, files)
+        files.note("saved", count)
+    return files.operations[1:], contents
+
+
+@pytest.mark.parametrize("drop", ["", ELSEWHERE])
+def test_a_saved_graph_that_is_replaced_is_the_old_or_the_new_one(
+    drop: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    operations, contents = _replaced(tmp_path, drop)
+    disk, saved, faults = Disk(tmp_path / "disk"), 0, 0
+    for operation in operations:
+        if operation[0] == "saved":
+            saved = operation[1]
+        else:
+            disk.apply(operation)
+        for keep in (lambda _: 0.0, lambda _: 1.0, *[lambda _: float(rng.choice([0.0, 0.5, 1.0]))] * 4):
+            target = tmp_path / "after"
+            shutil.rmtree(target, ignore_errors=True)
+            disk.lose_power(target, keep)
+            if saved:
+                try:
+                    found = dynstore.load(target / "saved", device="cpu").to_pandas().values.tolist()
+                    faults += found not in contents[saved - 1 :]
+                except DynstoreError:
+                    faults += 1
+    assert (faults > 0) == bool(drop), faults

@@ -17,6 +17,9 @@ from dynstore.testing.contract_inputs import InputContract
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
 # Tables that are too small from the start, so that rows are rehashed often, and tombstones left alone.
+# Pages that are soon written anew, and pages into which each update goes.
+SMALL_PAGES = {"delta_edges": 8, "delta_share": 0.3, "density": 0.8, "page_bits": 5}
+NO_DELTA = {"delta_edges": 0, "delta_share": 0.0, "density": 1.0, "page_bits": 5, "encode": False}
 SHORT_CHAINS = {"load_factor": 3.0, "max_chain": 1, "reuse_tombstones": False, "pool_growth": 1.01}
 
 
@@ -144,6 +147,26 @@ class TestPmaRenumberedOnCpu(RenumberedContract):
     store, device = "pma", "cpu"
 
 
+class TestPagedOnCpu(StoreContract):
+    store, device = "paged", "cpu"
+
+
+class TestPagedInSmallPagesOnCpu(StoreContract):
+    """New pages are written often."""
+
+    store, device, options = "paged", "cpu", SMALL_PAGES
+
+
+@pytest.mark.thorough
+class TestPagedPlainAlwaysPagesOnCpu(StoreContract):
+    store, device, options = "paged", "cpu", NO_DELTA
+
+
+@pytest.mark.thorough
+class TestPagedRenumberedOnCpu(RenumberedContract):
+    store, device, options = "paged", "cpu", SMALL_PAGES | {"renumber": True}
+
+
 class TestMergeOnCpu(StoreContract):
     store, device = "merge", "cpu"
 
@@ -221,7 +244,7 @@ if ON_GPU:
         store, device, options = "merge", "cuda", {"memory": "host"}
 
     class TestGpmaPlusRenumberedInHostMemoryOnCuda(RenumberedContract):
-        store, device, options = "gpma+", "cuda", {"memory": "host"}
+        store, device, options = "gpma+", "cuda", {"memory": "host", "renumber": True}
 
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
@@ -240,6 +263,15 @@ if ON_GPU:
 
     class TestGpmaRenumberedOnCuda(RenumberedContract):
         store, device = "gpma", "cuda"
+
+    class TestPagedOnCuda(StoreContract):
+        store, device = "paged", "cuda"
+
+    class TestPagedInSmallPagesOnCuda(StoreContract):
+        store, device, options = "paged", "cuda", SMALL_PAGES
+
+    class TestPagedRenumberedOnCuda(RenumberedContract):
+        store, device, options = "paged", "cuda", SMALL_PAGES | {"renumber": True}
 
     class TestMergeOnCuda(StoreContract):
         store, device = "merge", "cuda"
@@ -312,6 +344,9 @@ else:
     @pytest.mark.thorough
     class TestGpmaRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma", "cuda-sim"
+
+    class TestPagedInSmallPagesSimulated(CoreContract):
+        store, device, options = "paged", "cuda-sim", SMALL_PAGES
 
     class TestMergeSimulated(CoreContract):
         store, device = "merge", "cuda-sim"

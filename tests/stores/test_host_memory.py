@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.backend import Backend
+from dynstore.backend import Backend, get_backend
 from dynstore.batches.turning import transpose_slots
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.graph import DynamicGraph
@@ -42,10 +42,15 @@ def address(array: Any) -> int:
 
 @pytest.fixture
 def watched(device: str, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    backend = dynstore.backend.get_backend(device)
+    backend = get_backend(device)
     watched = Watched(backend)
     monkeypatch.setattr(backend, "pinned", watched)
     return watched
+
+
+def on_host(G: DynamicGraph, array: Any) -> np.ndarray:
+    """A copy, which does not keep exported memory alive."""
+    return np.array(G.backend.to_host(array))
 
 
 def some_edges(count: int, seed: int = 1, most: int = 30) -> tuple[np.ndarray, np.ndarray]:
@@ -126,17 +131,19 @@ def test_in_edges_are_made_in_pieces(memory: str, weighted: bool, device: str, m
     pair.delete(src[::3], dst[::3])
     slots, num_vertices = pair.graph._out.slots, pair.graph.number_of_vertices()
     batch = transpose_slots(pair.graph.backend, slots, pair.graph.snapshot().mask(), num_vertices)
-    columns = pair.graph.edge_columns()
+    columns = {name: on_host(pair.graph, column) for name, column in pair.graph.edge_columns().items()}
     order = np.lexsort((columns["source"], columns["destination"]))
-    assert np.array_equal(batch.src, columns["destination"][order])
-    assert np.array_equal(batch.dst, columns["source"][order])
+    assert np.array_equal(on_host(pair.graph, batch.src), columns["destination"][order])
+    assert np.array_equal(on_host(pair.graph, batch.dst), columns["source"][order])
     if weighted:
-        assert np.array_equal(batch.weights, columns["weight"][order])
+        assert np.array_equal(on_host(pair.graph, batch.weights), columns["weight"][order])
     pair.transposed = True
     pair.check()
     packed = pair.graph.snapshot().compact()
-    assert np.array_equal(packed.indices, columns["destination"])
-    assert np.array_equal(np.diff(packed.offsets), np.bincount(columns["source"], minlength=num_vertices))
+    assert np.array_equal(on_host(pair.graph, packed.indices), columns["destination"])
+    assert np.array_equal(
+        np.diff(on_host(pair.graph, packed.offsets)), np.bincount(columns["source"], minlength=num_vertices)
+    )
 
 
 def test_pins_and_exports_in_host_memory(device: str, watched: Watched) -> None:
@@ -145,14 +152,14 @@ def test_pins_and_exports_in_host_memory(device: str, watched: Watched) -> None:
     G.insert_edges((src, dst, np.ones(80)))
     before = G.edge_table()
     arrays, pin = G.snapshot().export(), G.pin()
-    copies = {name: np.array(G.backend.to_host(array)) for name, array in arrays.items()}
+    copies = {name: on_host(G, array) for name, array in arrays.items()}
     G.delete_edges((src[:30], dst[:30]))
     G.insert_edges((*some_edges(80, 5), np.zeros(80)))
     assert pin.edge_table().equals(before)
     assert watched.owns(pin.snapshot().indices)
     assert watched.owns(pin.snapshot(transposed=True).indices)
     for name, array in arrays.items():
-        assert np.array_equal(G.backend.to_host(array), copies[name])
+        assert np.array_equal(on_host(G, array), copies[name])
 
 
 def test_saved_and_pickled_with_its_memory(device: str, tmp_path: Any, watched: Watched) -> None:
@@ -178,6 +185,21 @@ def test_wrong_memories() -> None:
         DynamicGraph(device="cpu", spill=True, store="slab_hash")
     with pytest.raises(InputError, match="spill"):
         DynamicGraph(device="cpu", spill="yes")
+
+
+@pytest.mark.parametrize("free", [0, 1 << 30])
+def test_wide_windows_go_through_scratch_only_if_there_is_room(
+    free: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else everything is merged, which takes no scratch for edges."""
+    monkeypatch.setattr(Backend, "free_bytes", lambda _: free)
+    for memory in ("host", "device"):
+        pair = Pair(device=device, memory=memory, merge_cost=0.0)
+        pair.insert(*some_edges(200, most=60))
+        report = pair.insert(*some_edges(12, 2, 60))
+        assert report.path == ("merge" if (free, memory) == (0, "host") else "in-place")
+        pair.delete(*some_edges(100, most=60))
+        pair.check_queries()
 
 
 # ---------------------------------------------------------------------- auto
@@ -316,7 +338,8 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
 ) -> None:
     """Six columns move; after the last one, the insertion's own pinned memory fails: then the graph has moved."""
     pair = filled(device, spill=True, transposed=True)
-    arrays = {name: getattr(pair.graph.snapshot(), name).copy() for name in ("indices", "sources", "valid", "weights")}
+    names = ("indices", "sources", "valid", "weights")
+    arrays = {name: on_host(pair.graph, getattr(pair.graph.snapshot(), name)) for name in names}
     with monkeypatch.context() as patch:
         fill_device(pair.graph, patch)
         pinned, calls = pair.graph.backend.pinned, []
@@ -332,7 +355,7 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
             pair.graph.insert_edges((*some_edges(300, 2, 60), np.ones(300)))
     assert pair.graph.memory == ("host" if fail_at == 6 else "device")
     for name, array in arrays.items():
-        assert np.array_equal(getattr(pair.graph.snapshot(), name), array)
+        assert np.array_equal(on_host(pair.graph, getattr(pair.graph.snapshot(), name)), array)
     pair.check()
     pair.insert(*some_edges(300, 2, 60), np.ones(300))
 
@@ -353,12 +376,13 @@ def test_a_stream_that_can_be_read_once_is_not_lost(device: str, monkeypatch: py
 def test_leases_and_exports_live_through_a_move(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = filled(device, spill=True)
     exported, pin = pair.graph.snapshot().export(), pair.graph.pin()
-    copies, before = {name: array.copy() for name, array in exported.items()}, pair.graph.edge_table()
+    copies = {name: on_host(pair.graph, array) for name, array in exported.items()}
+    before = pair.graph.edge_table()
     fill_device(pair.graph, monkeypatch)
     pair.insert(*some_edges(300, 2, 60), np.arange(300) / 4)
     assert pair.graph.memory == "host"
     for name, array in exported.items():
-        assert np.array_equal(array, copies[name])
+        assert np.array_equal(on_host(pair.graph, array), copies[name])
     assert pin.edge_table().equals(before)
 
 
@@ -382,3 +406,81 @@ def test_the_algorithms_are_the_same_in_both_memories(device: str) -> None:
         for column in found[0].columns:
             values = [np.asarray(frame[column].to_numpy()) for frame in found]
             assert np.allclose(*values), name
+
+
+# ---------------------------------------------------------------------- on a GPU
+
+
+@pytest.fixture
+def cupy(device: str) -> Any:
+    if device != "cuda":
+        pytest.skip("needs a GPU")
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("store", ["gpma+", "merge", "paged"])
+def test_kernels_use_memory_that_cuda_has_pinned(store: str, cupy: Any) -> None:
+    G = DynamicGraph(store=store, memory="host", device="cuda", weighted=True, directed=False)
+    twin = DynamicGraph(device="cuda", weighted=True, directed=False)
+    for seed in range(4):
+        src, dst = some_edges(500_000, seed, 100_000)
+        for each in (G, twin):
+            each.insert_edges((src, dst, np.full(500_000, seed + 1.0)))
+            each.delete_edges((src[::5], dst[::5]))
+    csr = G.snapshot()
+    for column in (csr.indices, csr.sources, csr.weights):
+        about = cupy.cuda.runtime.pointerGetAttributes(column.data.ptr)
+        assert about.hostPointer
+        assert about.devicePointer == column.data.ptr  # kernels and the host have one address for it
+    assert G.edge_table().equals(twin.edge_table())
+    for name, options in (("bfs", {"start": 1}), ("sssp", {"source": 1}), ("weakly_connected_components", {})):
+        assert getattr(dynstore, name)(G, **options).equals(getattr(dynstore, name)(twin, **options)), name
+    found, wanted = (dynstore.pagerank(each)["pagerank"].to_numpy() for each in (G, twin))
+    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+
+
+def test_pinned_memory_that_there_is_not(cupy: Any) -> None:
+    with pytest.raises(OutOfMemoryError, match="could not pin"):
+        get_backend("cuda").pinned(1 << 50, np.uint8)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_an_insertion_spills_when_cupys_pool_is_full(transposed: bool, cupy: Any) -> None:
+    """At a real out-of-memory, with graphs whose size is known by NumPy."""
+    pool, rng = cupy.get_default_memory_pool(), np.random.default_rng(1)
+    pool.free_all_blocks()
+    G = DynamicGraph(device="cuda", spill=True)
+    without = DynamicGraph(device="cuda")
+    keys = rng.integers(0, 1 << 40, 24_000_000)
+    columns = (keys >> 20).astype(np.int32), (keys & 0xFFFFF).astype(np.int32)
+    piece = 2_000_000
+    G.insert_edges(tuple(column[:piece] for column in columns))
+    without.insert_edges(([0], [1]))
+    if transposed:
+        G.snapshot(transposed=True)
+    try:
+        pool.set_limit(size=pool.used_bytes() + (192 << 20))
+        for first in range(piece, len(keys), piece):
+            G.insert_edges(tuple(column[first : first + piece] for column in columns))
+        assert G.memory == "host"
+        with pytest.raises(OutOfMemoryError, match="spill=True"):
+            without.insert_edges(columns)
+        assert without.number_of_edges() == 1
+    finally:
+        pool.set_limit(size=0)
+    assert G.number_of_edges() == len(np.unique(keys))
+    assert bool(G.has_edges(columns).all())
+    assert G.memory_usage()["host"] > 24_000_000 * 8
+
+
+def test_auto_looks_at_what_is_free(cupy: Any) -> None:
+    free = get_backend("cuda").free_bytes()
+    assert free is not None
+    assert DynamicGraph(device="cuda", memory="auto", capacity=1000).memory == "device"
+    pool = cupy.get_default_memory_pool()
+    try:
+        pool.set_limit(size=pool.used_bytes() + (16 << 20))
+        G = DynamicGraph(device="cuda", memory="auto", capacity=10_000_000)
+        assert G.memory == "host"
+    finally:
+        pool.set_limit(size=0)

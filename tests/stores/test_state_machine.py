@@ -29,6 +29,18 @@ def test_any_sequence_of_operations_on_one_path_of_gpma_plus(merge_cost: float) 
     run_state_machine_as_test(make_machine("gpma+", "cpu", merge_cost=merge_cost))
 
 
+SMALL_PAGES = {"delta_edges": 8, "delta_share": 0.3, "density": 0.8, "page_bits": 5}
+
+
+def test_any_sequence_of_operations_in_small_pages() -> None:
+    run_state_machine_as_test(make_machine("paged", "cpu", **SMALL_PAGES))
+
+
+@pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
+def test_any_sequence_of_operations_in_small_pages_on_cuda() -> None:
+    run_state_machine_as_test(make_machine("paged", "cuda", **SMALL_PAGES))
+
+
 @pytest.mark.parametrize("store", stores_of("cuda"))
 @pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
 def test_any_sequence_of_operations_on_cuda(store: str) -> None:

@@ -17,9 +17,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
+from dynstore.streams.messages import decode_all
 from tests.streams.scripted import pairs_of, wait_until
 from tests.streams.servers import nats_server, redis_server
 
@@ -157,6 +159,20 @@ def test_rotation_and_truncation_are_reported(tmp_path: Path, caplog: pytest.Log
     assert "was truncated to 0 bytes" in caplog.text
 
 
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_json_rows_without_an_operation_insert(tmp_path: Path, rows: int) -> None:
+    """Wherever the file is cut into pieces: the first row of a piece may lack what others have."""
+    lines = [{"source": row, "destination": row + 1} for row in range(6)]
+    lines[3:3] = [{"op": "-", "source": 1, "destination": 2}, {"source": 7, "destination": 8, "op": "+"}]
+    file = tmp_path / "e.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    G = DynamicGraph(device="cpu")
+    Stream(G, FileSource(file, follow=False), batch_edges=rows).run()
+    assert pairs_of(G) == {(0, 1), (2, 3), (3, 4), (4, 5), (5, 6), (7, 8)}
+    messages = [b"".join(json.dumps(line).encode() + b"\n" for line in part) for part in (lines[:3], lines[3:])]
+    assert decode_all(messages)["op"] == [None, None, None, "-", "+", None, None, None]
+
+
 def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the last look at the old file and the one at its name."""
     file = tmp_path / "e.csv"
@@ -289,6 +305,7 @@ def test_what_was_not_committed_comes_again(broker: Any) -> None:
 
 CRASH = """
 import os, sys
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.streams import open_source
 
@@ -314,6 +331,45 @@ def test_killed_between_apply_and_commit_the_rows_come_again(broker: Any) -> Non
     Stream(G, address, max_delay=0.0).run(until=lambda progress: progress.applied >= 1)
     assert (101, 102) in pairs_of(G)
     assert pairs_of(G) <= {(100, 101), (101, 102)}
+
+
+EXACTLY_ONCE = """
+import os, sys
+import dynstore
+from dynstore import Stream
+from dynstore.streams import open_source
+
+address, path, wanted = sys.argv[1:4]
+source = open_source(address)
+with dynstore.open(path, device="cpu", weighted=True) as db:
+    held = db.graph.number_of_edges()
+    def commit(position):  # rows are in the log; the source does not hear of it
+        if int(wanted) == 0 and db.graph.number_of_edges() > held:
+            os.kill(os.getpid(), 9)
+        original(position)
+    original, source.commit = source.commit, commit
+    stream = Stream(db.graph, source, max_delay=0.0, batch_edges=1)
+    progress = stream.run(until=lambda progress: db.graph.number_of_edges() == int(wanted) > 0)
+    print(held, progress.applied)
+"""
+
+
+def test_killed_between_log_and_commit_no_row_is_lost_or_doubled(broker: Any, tmp_path: Path) -> None:
+    """What the server sends again is in the log already, and is not applied again: a version is one row."""
+    rows, command = 0, [sys.executable, "-c", EXACTLY_ONCE, broker.address + "?group=once", str(tmp_path / "db")]
+    for is_last in (False, False, True):
+        for _ in range(2):
+            broker.send(encode([(rows, rows + 1, 1.0)]))
+            rows += 1
+        wanted = str(rows) if is_last else "0"
+        done = subprocess.run([*command, wanted], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == (0 if is_last else -9), done.stderr
+    held, applied = map(int, done.stdout.split())
+    assert held >= 2
+    assert held + applied == rows
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        assert pairs_of(db.graph) == {(row, row + 1) for row in range(rows)}
+        assert db.graph.version == rows
 
 
 def test_a_position_can_be_sought(broker: Any) -> None:

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
     "source",
     [
         [(0, 1), (1, 2), (2, 3)],
+        [(np.int64(0), np.int64(1)), (1, 2), (2, 3)],
         ([0, 1, 2], [1, 2, 3]),
         {"source": [0, 1, 2], "destination": np.array([1, 2, 3])},
         pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
@@ -40,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
         [([0, 1], [1, 2]), {"source": [2], "destination": [3]}],
         iter([[(0, 1)], pd.DataFrame({"source": [1, 2], "destination": [2, 3]})]),
     ],
-    ids=["rows", "columns", "dict", "pandas", "polars", "pyarrow", "batches", "iterator"],
+    ids=["rows", "NumPy's rows", "columns", "dict", "pandas", "polars", "pyarrow", "batches", "iterator"],
 )
 def test_edges_come_in_any_form(source: Any) -> None:
     G = graph()

@@ -23,16 +23,18 @@ from typing import Any
 
 from dynstore.adapters.cugraph.dask.algorithms import (
     bfs,
+    pagerank,
+    sssp,
+    triangle_count,
+    weakly_connected_components,
+)
+from dynstore.adapters.cugraph.dask.lent import (
     core_number,
     eigenvector_centrality,
     hits,
     katz_centrality,
     leiden,
     louvain,
-    pagerank,
-    sssp,
-    triangle_count,
-    weakly_connected_components,
 )
 from dynstore.adapters.cugraph.dask.live import dask_graph_behind
 from dynstore.adapters.libraries import require

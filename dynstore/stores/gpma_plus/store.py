@@ -95,7 +95,7 @@ class GPMAPlusStore(WindowedStore):
             return Refused(reason or Reason.TOO_LARGE, batch)
         slots = self.slots.with_vertices(self.backend, num_vertices)
         limits, add = self._upper_limits, on_duplicate == "add"
-        most = most_in_place(slots.num_slots, self.options.merge_cost)
+        most = self._most_leaves
         outcome: Attempt | Reason = Reason.OVERFLOW
         if isinstance(batch, RawEdges) and not batch.needs_order:
             outcome = self._try_buckets(slots, batch, limits, most)
@@ -181,6 +181,8 @@ class GPMAPlusStore(WindowedStore):
         limits, fewest, most_leaves = _bound_deletion(
             slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
         )
+        if slots.memory == "host":
+            most_leaves = min(most_leaves, self._most_leaves)
         return limits if packing else _without_packing(limits), slots.num_edges - fewest, most_leaves
 
     def _widen(self, windows: Any) -> Any | None:

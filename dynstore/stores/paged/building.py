@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.errors import InputError
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS, MAX_PAGE_BITS, MIN_PAGE_BITS, START_AT, VERBATIM, PagedRows
-from dynstore.stores.paged.memory import allocate_words, copy_to_host
+from dynstore.stores.paged.memory import copy_to_host
 from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
@@ -149,13 +149,13 @@ def pack_pieces(
     leaf_slots = xp.arange(heads.shape[0], dtype=np.int64) << LEAF_BITS
     ranks = (xp.searchsorted(offsets[:-1][rows], leaf_slots, side="right") - 1).astype(np.uint32)
     places_on_host = backend.to_host(places).copy()
-    words, words_on_host, owner = allocate_words(backend, int(places_on_host[-1]))
-    column, column_on_host, column_owner = None, None, None
+    words, words_on_host = backend.pinned(int(places_on_host[-1]), np.uint32)
+    column, column_on_host = None, None
     if weight_dtype is not None:
-        column, column_on_host, column_owner = allocate_words(backend, int(heads.shape[0]) * LEAF, weight_dtype)
+        column, column_on_host = backend.pinned(int(heads.shape[0]) * LEAF, weight_dtype)
     packed = PagedRows(
         backend, num_vertices, reader.num_edges, page_bits, words, words_on_host, places, places_on_host, heads,
-        all_bases, all_marks, ranks, rows.astype(np.int32), offsets, encode, (owner, column_owner), column,
+        all_bases, all_marks, ranks, rows.astype(np.int32), offsets, encode, column,
         column_on_host, bool(negative[0]),
     )  # fmt: skip
     for first, (chunk, *weights) in reader.read(make_pieces()):

@@ -9,9 +9,12 @@ from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, VERBATIM, WI
 from dynstore.typing import Array
 
 __all__ = [
+    "add_to_filter",
+    "d_find_bits",
     "d_find_place",
     "d_find_weights",
     "d_has_bit",
+    "d_mix",
     "d_open_leaf",
     "decode_leaves",
     "encode_leaves",
@@ -19,6 +22,7 @@ __all__ = [
     "mark_starts",
     "measure_leaves",
     "read_lines",
+    "test_filter",
     "write_bits",
 ]
 
@@ -248,3 +252,47 @@ def find_edges(
 def write_bits(valid: Array, slots: Array, on: bool) -> None:
     """Set or clear the bits of slots."""
     k_write_bits(valid, slots, on)
+
+
+@njit
+def d_mix(bits):
+    """Return 32 mixed bits of a number of 32 bits."""
+    bits = ((bits ^ (bits >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+    bits = ((bits ^ (bits >> 12)) * 0x297A2D39) & 0xFFFFFFFF
+    return bits ^ (bits >> 15)
+
+
+@njit
+def d_find_bits(key, num_words):
+    """Return the word of a key in a filter, and its three bits there (one may be another)."""
+    high = key >> 32
+    first = d_mix((key & 0xFFFFFFFF) ^ d_mix(high))
+    second = d_mix(first ^ high)
+    bits = (1 << (second & 31)) | (1 << ((second >> 5) & 31)) | (1 << ((second >> 10) & 31))
+    return (first * num_words) >> 32, np.uint32(bits)
+
+
+@njit(cache=True, nogil=True)
+def k_add_to_filter(words, keys):
+    """Set the bits of keys."""
+    for key in keys:
+        place, bits = d_find_bits(key, words.shape[0])
+        words[place] |= bits
+
+
+@njit(cache=True, nogil=True)
+def k_test_filter(words, keys, maybe):
+    """Write whether the bits of keys are set."""
+    for i in range(keys.shape[0]):
+        place, bits = d_find_bits(keys[i], words.shape[0])
+        maybe[i] = (words[place] & bits) == bits
+
+
+def add_to_filter(words: Array, keys: Array) -> None:
+    """Add keys to a filter, whose words are 0 at first."""
+    k_add_to_filter(words, keys)
+
+
+def test_filter(words: Array, keys: Array, maybe: Array) -> None:
+    """Write whether keys may have been added: False is certain."""
+    k_test_filter(words, keys, maybe)

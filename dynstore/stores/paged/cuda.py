@@ -17,12 +17,15 @@ __all__ = [
     "Column",
     "Leaves",
     "Stored",
+    "add_to_filter",
     "d_decode_leaf",
     "d_fetch_leaf",
+    "d_find_bits",
     "d_find_leaf",
     "d_find_row",
     "d_find_start",
     "d_is_valid",
+    "d_mix",
     "d_open_leaf",
     "d_read_weight",
     "decode_leaves",
@@ -31,6 +34,7 @@ __all__ = [
     "mark_starts",
     "measure_leaves",
     "read_lines",
+    "test_filter",
     "write_bits",
 ]
 
@@ -374,3 +378,49 @@ def k_read_lines(words, num_reads, total):
 def read_lines(words: Array, num_reads: int, total: Array) -> None:
     """Read lines of 32 words in scattered places; ``total`` becomes 1 if one is not 0."""
     k_read_lines.launch_strided(num_reads * LEAF, words, num_reads, total)
+
+
+@device
+def d_mix(bits):
+    """Return 32 mixed bits of a number of 32 bits."""
+    bits = ((bits ^ (bits >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+    bits = ((bits ^ (bits >> 12)) * 0x297A2D39) & 0xFFFFFFFF
+    return bits ^ (bits >> 15)
+
+
+@device
+def d_find_bits(key, num_words):
+    """Return the word of a key in a filter, and its three bits there (one may be another)."""
+    high = key >> 32
+    first = d_mix((key & 0xFFFFFFFF) ^ d_mix(high))
+    second = d_mix(first ^ high)
+    bits = (1 << (second & 31)) | (1 << ((second >> 5) & 31)) | (1 << ((second >> 10) & 31))
+    return (first * num_words) >> 32, np.uint32(bits)
+
+
+@kernel
+def k_add_to_filter(words, keys):
+    """One thread a key: set its bits (atomic or)."""
+    i = int(cuda.grid(1))
+    if i < keys.shape[0]:
+        place, bits = d_find_bits(np.int64(keys[i]), np.int64(words.shape[0]))
+        cuda.atomic.or_(words, place, bits)
+
+
+@kernel
+def k_test_filter(words, keys, maybe):
+    """One thread a key: whether its bits are set."""
+    i = int(cuda.grid(1))
+    if i < keys.shape[0]:
+        place, bits = d_find_bits(np.int64(keys[i]), np.int64(words.shape[0]))
+        maybe[i] = (np.uint32(words[place]) & bits) == bits
+
+
+def add_to_filter(words: Array, keys: Array) -> None:
+    """Add keys to a filter, whose words are 0 at first."""
+    k_add_to_filter.launch(keys.shape[0], words, keys)
+
+
+def test_filter(words: Array, keys: Array, maybe: Array) -> None:
+    """Write whether keys may have been added: False is certain."""
+    k_test_filter.launch(keys.shape[0], words, keys, maybe)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +90,6 @@ class PagedRows:
     rows: Array
     offsets: Array
     is_encoded: bool
-    owner: Any = None
     weights: Array | None = None
     weights_on_host: Any = None
     has_negative_weights: bool = False
@@ -111,6 +110,16 @@ class PagedRows:
     def leaves(self) -> tuple[Array, ...]:
         """The arrays of leaves that kernels get, in their order: heads, bases, marks, ranks, rows."""
         return self.heads, self.bases, self.marks, self.ranks, self.rows
+
+    def with_vertices(self, num_vertices: int) -> PagedRows:
+        """Return the same rows, and more without edges behind them."""
+        old = self.num_vertices
+        if num_vertices <= old:
+            return self
+        offsets = self.backend.empty(num_vertices + 1, np.int64)
+        offsets[: old + 1] = self.offsets
+        offsets[old + 1 :] = self.num_edges
+        return replace(self, num_vertices=num_vertices, offsets=offsets)
 
     def find_edges(self, src: Any, dst: Any) -> Array:
         """Return the slot of each edge, shape (B,), int64; -1 where it is not there.

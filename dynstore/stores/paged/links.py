@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.stores.paged.memory import allocate_words, copy_to_device
+from dynstore.stores.paged.memory import copy_to_device
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -45,7 +45,7 @@ def measure_links(backend: Backend) -> Links:
 
 @lru_cache(maxsize=1)
 def _measure(backend: Backend) -> Links:
-    words, on_host, _owner = allocate_words(backend, COPY_BYTES // 4)
+    words, on_host = backend.pinned(COPY_BYTES // 4, np.uint32)
     on_host[:] = 0
     target, total = backend.empty(COPY_BYTES // 4, np.uint32), backend.zeros(1, np.uint32)
     kernels = backend.kernels("dynstore.stores.paged")

@@ -1,12 +1,10 @@
-"""Host memory that kernels read, and buffers through which pages come to the device."""
+"""Copies between host memory that kernels read and the device, and buffers through which pages come there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-
-from dynstore.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["PADDING", "Ring", "allocate_words", "copy_to_device", "copy_to_host"]
+__all__ = ["PADDING", "Ring", "copy_to_device", "copy_to_host"]
 
 # Words of a line: where an array begins that shares a buffer.
 PADDING = 32
@@ -22,40 +20,8 @@ PADDING = 32
 TO_DEVICE, TO_HOST = 1, 2
 
 
-def allocate_words(backend: Backend, count: int, dtype: Any = np.uint32) -> tuple[Array, np.ndarray, Any]:
-    """Reserve an array of host memory, on CUDA pinned and mapped.
-
-    Returns
-    -------
-    words : array, shape (count,), ``dtype``
-        As kernels read them, over the link.
-    words_on_host : numpy array
-        The same memory.
-    owner : object
-        Keeps it.
-
-    Raises
-    ------
-    OutOfMemoryError
-    """
-    if not backend.on_gpu:
-        words = backend.empty(count, dtype)
-        return words, words, None
-    cuda, num_bytes = backend.xp.cuda, count * np.dtype(dtype).itemsize
-    if count == 0:
-        return backend.empty(0, dtype), np.empty(0, dtype), None
-    try:
-        # Not from CuPy's pool, which keeps what it once had: these are most of the host's memory.
-        memory = cuda.PinnedMemory(num_bytes)
-    except (MemoryError, cuda.runtime.CUDARuntimeError) as error:
-        raise OutOfMemoryError(f"paged rows: could not pin {num_bytes} bytes of host memory ({error})") from error
-    on_host = np.frombuffer(cuda.PinnedMemoryPointer(memory, 0), dtype, count)
-    owned = cuda.UnownedMemory(memory.ptr, num_bytes, memory, cuda.runtime.getDevice())
-    return backend.xp.ndarray(count, dtype, memptr=cuda.MemoryPointer(owned, 0)), on_host, memory
-
-
 def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
-    """Copy a device array to host memory from :func:`allocate_words`; it is done after the stream's next wait."""
+    """Copy a device array to host memory from :meth:`Backend.pinned`; it is done after the stream's next wait."""
     if backend.on_gpu:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr
@@ -65,7 +31,7 @@ def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
 
 
 def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
-    """Copy host memory from :func:`allocate_words` to a device array, in the order of the current stream."""
+    """Copy host memory from :meth:`Backend.pinned` to a device array, in the order of the current stream."""
     if backend.on_gpu:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr

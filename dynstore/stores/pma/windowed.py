@@ -18,6 +18,8 @@ __all__ = ["WindowOptions", "WindowedStore", "most_in_place"]
 
 # With a lower cost of writing in place than this, a merge is never cheaper.
 LOWEST_COST, NO_LIMIT = 1e-9, 1 << 62
+# Of the free device memory, for leaves of a table in host memory.
+SCRATCH_SHARE = 1 / 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,22 @@ class WindowedStore(PackedArrayStore):
         return self.backend.kernels(self.package, "update")
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
-        return leaves_in_place > most_in_place(self.slots.num_slots, self.options.merge_cost)
+        return leaves_in_place > self._most_leaves
+
+    @property
+    def _most_leaves(self) -> int:
+        """The most leaves that are written in place.
+
+        Wide windows go through scratch on the device. Beside a table in host memory there may be too little for that;
+        then everything is merged, from host memory to host memory.
+        """
+        slots = self.slots
+        most = most_in_place(slots.num_slots, self.options.merge_cost)
+        free = self.backend.free_bytes() if slots.memory == "host" else None
+        if free is None:
+            return most
+        bytes_a_leaf = LEAF * sum(column.dtype.itemsize for column in slots.columns if column is not None)
+        return int(min(most, SCRATCH_SHARE * free // bytes_a_leaf))
 
 
 def most_in_place(num_slots: int, merge_cost: float) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Memory
 
-__all__ = ["count_before", "select"]
+__all__ = ["Columns", "count_before", "select"]
 
 # Sources, destinations and weights (None where unweighted).
 Columns: TypeAlias = tuple[Array, Array, Array | None]

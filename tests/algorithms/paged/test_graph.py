@@ -9,10 +9,9 @@ import pytest
 
 import dynstore
 from dynstore.algorithms.paged import PagedGraph
-from dynstore.algorithms.paged import graph as paged_graph
 from dynstore.backend import Backend, get_backend
 from dynstore.errors import InputError, OutOfMemoryError
-from dynstore.stores.paged import building
+from dynstore.stores.paged import building, merging
 from dynstore.stores.paged.building import decode_rows, pack_rows
 from dynstore.stores.paged.layout import LEAF, PagedRows
 from dynstore.testing.faults import FailingEmpty, FailingFind, FailingModule
@@ -90,7 +89,7 @@ def test_changes_are_those_of_a_model(backend: Backend, symmetric: bool, monkeyp
         if round_ % 2 == 0:
             assert graph.number_of_changes() > 0
             monkeypatch.setattr(building, "PIECE_LEAVES", 32)
-            monkeypatch.setattr(paged_graph, "PIECE_LEAVES", 32)
+            monkeypatch.setattr(merging, "PIECE_LEAVES", 32)
             graph.flush()
             assert graph.number_of_changes() == 0
             out = graph.reader().packed

@@ -1,0 +1,131 @@
+"""Reading the edges of pages in order, and merging others with them into new pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.bits import unpack_bits
+from dynstore.stores.paged.building import PIECE_LEAVES, pack_pieces
+from dynstore.stores.paged.layout import LEAF_BITS
+from dynstore.stores.table.selection import Columns, count_before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dynstore.backend import Backend
+    from dynstore.stores.paged.layout import PagedRows
+    from dynstore.typing import Array
+
+__all__ = ["LOW_BITS", "count_rows", "count_sources", "keys_of", "merge_edges", "read_edges", "read_merged"]
+
+# A key is ``row << 32 | destination``.
+LOW_BITS = 0xFFFFFFFF
+
+
+def keys_of(src: Array, dst: Array) -> Array:
+    """Return a key for each edge, shape (B,), int64; they are in the order of edges."""
+    keys: Array = (src.astype(np.int64) << 32) | dst
+    return keys
+
+
+def count_sources(backend: Backend, src: Array, num_vertices: int) -> Array:
+    """Return how many edges begin at each row, shape (V,), int64; the device holds a piece of ``src`` at a time."""
+    degrees = backend.zeros(num_vertices, np.int64)
+    for begin in range(0, int(src.shape[0]), PIECE_LEAVES << LEAF_BITS):
+        degrees += backend.xp.bincount(src[begin : begin + (PIECE_LEAVES << LEAF_BITS)], minlength=num_vertices)
+    return degrees
+
+
+def count_rows(packed: PagedRows, valid: Array) -> Array:
+    """Return how many edges each row has in pages, shape (V,), int64; ``valid``: a bit a slot."""
+    mask = unpack_bits(packed.backend, valid, packed.num_edges)
+    degrees: Array = packed.backend.xp.diff(count_before(packed.backend, mask, packed.offsets))
+    return degrees
+
+
+def read_edges(packed: PagedRows, valid: Array, first: int, end: int) -> tuple[Array, Array | None]:
+    """Return the keys of the edges in the slots from ``first`` to below ``end``, and their weights."""
+    backend, xp, shift = packed.backend, packed.backend.xp, packed.page_bits + LEAF_BITS
+    if end <= first:
+        weight_dtype = None if packed.weights is None else packed.weights.dtype
+        return backend.empty(0, np.int64), None if weight_dtype is None else backend.empty(0, weight_dtype)
+    low, high = first >> shift, ((end - 1) >> shift) + 1
+    begin = low << shift
+    indices = backend.empty(min(high << shift, packed.num_edges) - begin, np.int32)
+    stored = packed.words, packed.places, 0, packed.page_bits
+    pages = xp.arange(low, high, dtype=np.int32)
+    backend.kernels("dynstore.stores.paged").decode_leaves(
+        packed.leaves, stored, packed.num_edges, pages, begin, indices
+    )
+    rows = xp.searchsorted(packed.offsets, xp.arange(first, end), side="right") - 1
+    bits = unpack_bits(backend, valid[first >> LEAF_BITS : (end + 31) >> LEAF_BITS], end - (first & ~31))[first & 31 :]
+    keys = keys_of(rows, indices[first - begin : end - begin])[bits]
+    return keys, None if packed.weights is None else packed.read_weights(first, end)[bits]
+
+
+def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tuple[Array, Array | None]]:
+    """Yield the edges of pages and others, in order and in pieces: keys and weights, on the device.
+
+    Parameters
+    ----------
+    packed : PagedRows
+    valid : array of uint32 words
+        A bit a slot: whether the edge is there.
+    added : tuple of array, shape (B,)
+        The others, sorted: sources, destinations, and weights or None. None of them is there in a page. If there are no
+        pages, the device holds a piece of them at a time; else it holds a key for each.
+    """
+    xp, step, first = packed.backend.xp, max(PIECE_LEAVES, 1 << packed.page_bits) << LEAF_BITS, 0
+    src, dst, weights = added
+    if not packed.num_edges:
+        for begin in range(0, int(src.shape[0]), step):
+            part = slice(begin, begin + step)
+            yield keys_of(src[part], dst[part]), None if weights is None else weights[part]
+        return
+    keys = keys_of(src, dst)
+    for begin in range(0, packed.num_edges, step):
+        kept, kept_weights = read_edges(packed, valid, begin, min(begin + step, packed.num_edges))
+        if kept.shape[0]:
+            end = int(xp.searchsorted(keys, kept[-1:], side="right")[0])
+            if end > first:
+                kept = xp.concatenate([kept, keys[first:end]])
+                order = xp.argsort(kept)
+                kept = kept[order]
+                if kept_weights is not None and weights is not None:
+                    kept_weights = xp.concatenate([kept_weights, weights[first:end]])[order]
+                first = end
+            yield kept, kept_weights
+    if first < keys.shape[0]:
+        yield keys[first:], None if weights is None else weights[first:]
+
+
+def merge_edges(
+    packed: PagedRows, valid: Array, degrees: Array, added: Columns, note: Callable[[Array], None] | None = None
+) -> PagedRows:
+    """Return new pages of the edges of pages and of others; ``degrees``, shape (V,): of all of them.
+
+    The other parameters are those of :func:`read_merged`. The old pages are read twice. ``note`` is called with the
+    keys of all edges, in pieces.
+    """
+    nothing, passes = packed.backend.nothing, iter((note, None))
+
+    def make_pieces() -> Iterator[tuple[Array, ...]]:
+        noting = next(passes)
+        more = () if packed.weights is None else (nothing(packed.weights.dtype),)
+        yield degrees, nothing(np.int32), *more
+        for merged, values in read_merged(packed, valid, added):
+            if noting is not None:
+                noting(merged)
+            indices = (merged & LOW_BITS).astype(np.int32)
+            yield (degrees[:0], indices) if values is None else (degrees[:0], indices, values)
+
+    return pack_pieces(
+        packed.backend,
+        int(degrees.shape[0]),
+        make_pieces,
+        encode=packed.is_encoded,
+        page_bits=packed.page_bits,
+        weight_dtype=None if packed.weights is None else packed.weights.dtype,
+    )

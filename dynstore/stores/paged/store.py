@@ -1,0 +1,407 @@
+"""Edges packed in pages of host memory, which updates never write, and a delta on the device.
+
+An insertion goes to the delta, a deletion clears the bit of a slot. When the delta has grown, or too many bits are
+cleared, an update writes all edges to new pages. ``docs/internals/paged.md`` says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dynstore.arguments import check_count, check_flag
+from dynstore.batches.sorted import EdgeBatch, sort_unique
+from dynstore.bits import full_words, unpack_bits
+from dynstore.config import check_share
+from dynstore.errors import LimitError
+from dynstore.snapshot import GapCSR
+from dynstore.stores import get_store
+from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store, StoreOptions
+from dynstore.stores.paged.building import pack_rows
+from dynstore.stores.paged.filter import EdgeFilter
+from dynstore.stores.paged.layout import MAX_PAGE_BITS, MIN_PAGE_BITS, PagedRows
+from dynstore.stores.paged.merging import (
+    LOW_BITS,
+    count_rows,
+    count_sources,
+    keys_of,
+    merge_edges,
+    read_edges,
+    read_merged,
+)
+from dynstore.stores.table.selection import select
+from dynstore.stores.table.slots import SlotArrays
+from dynstore.typing import MAX_INT32, Array, OnDuplicate
+
+__all__ = ["PagedOptions", "PagedStore", "PagedTable"]
+
+CALLER = "store 'paged'"
+DELTA = "gpma+"
+LARGEST_KEY = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class PagedOptions(StoreOptions):
+    """When edges are written to new pages, and how.
+
+    Attributes
+    ----------
+    delta_share : float
+        An insertion writes new pages if the delta would have more edges than this share of those in pages.
+    delta_edges : int
+        ... and more than so many. It also lets so many slots of deleted edges be.
+    density : float
+        A deletion writes new pages if fewer than this share of the pages' slots would hold edges.
+    encode : bool
+        Whether pages hold gaps between neighbours, as wide as they need, or plain ids.
+    page_bits : int
+        A page is ``2**page_bits`` leaves of 32 slots; 5 to 15.
+    """
+
+    delta_share: float = 1 / 8
+    delta_edges: int = 1 << 20
+    density: float = 0.97
+    encode: bool = True
+    page_bits: int = MAX_PAGE_BITS
+
+    def __post_init__(self) -> None:
+        check_share(CALLER, "delta_share", self.delta_share, 0.0, 1.0)
+        check_share(CALLER, "density", self.density, 0.0, 1.0)
+        check_count(CALLER, "delta_edges", self.delta_edges)
+        check_flag(CALLER, "encode", self.encode)
+        if not MIN_PAGE_BITS <= (check_count(CALLER, "page_bits", self.page_bits) or 0) <= MAX_PAGE_BITS:
+            raise LimitError(f"{CALLER}: page_bits is {self.page_bits}; wanted {MIN_PAGE_BITS} to {MAX_PAGE_BITS}")
+
+
+class PagedTable(NamedTuple):
+    """The rows of a store as algorithms read them, until the next update.
+
+    Attributes
+    ----------
+    packed : PagedRows
+    valid : array of uint32 words
+        A bit a slot of the pages: whether the edge is there.
+    extra : GapCSR or None
+        Edges that are there, too, on the device.
+    count_degrees : callable
+        Returns the number of edges of each row, shape (V,), int64.
+    """
+
+    packed: PagedRows
+    valid: Array
+    extra: GapCSR | None
+    count_degrees: Callable[[], Array]
+
+
+class _Found(NamedTuple):
+    """Where a batch's edges are in pages: the slot, -1 for none; whether its bit is set."""
+
+    slots: Array
+    live: Array
+
+
+class PagedStore(DerivedSlots):
+    """Rows in pages of host memory, with a bit a slot, and a delta on the device."""
+
+    name = "paged"
+    memories = ("host",)
+    Options = PagedOptions
+    options: PagedOptions
+
+    _base: PagedRows
+    _valid: Array
+    _filter: EdgeFilter  # of the edges in pages
+    _num_dead: int  # slots of the pages whose bits are cleared
+    _delta: Store  # no edge of it has a bit in a page
+    _num_merges = 0
+
+    @property
+    def num_vertices(self) -> int:
+        return self._base.num_vertices
+
+    @property
+    def num_edges(self) -> int:
+        return self._base.num_edges - self._num_dead + self._delta.num_edges
+
+    # ------------------------------------------------------------------ updates
+
+    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+        num_vertices = max(num_vertices, self.num_vertices)
+        base, delta = self._with_rows(num_vertices), self._delta
+        if not self.num_edges and len(batch) > self._most_beside():
+            return self._plan_build(base, batch)
+        found = self._find(base, batch.src, batch.dst)
+        num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
+        if batch.weights is None:  # an edge that comes back to a page gets its bit again
+            changed, on = found.slots[(found.slots >= 0) & ~found.live], True
+            rest = _part(self.backend, batch, found.slots < 0)
+        else:  # pages are never written, so an edge with a new weight moves to the delta
+            changed, on = found.slots[found.live], False
+            weights = batch.weights
+            if on_duplicate == "add" and num_live and base.weights is not None:
+                weights = weights.copy()
+                weights[found.live] += base.weights[changed]
+            rest = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
+        if delta.num_edges + len(rest) > self._most_beside():
+            if on:
+                rest = _part(self.backend, batch, ~found.live)
+            return self._plan_pages(base, found, rest, num_live, loops, on_duplicate)
+        growth = partial(delta.plan_vertices, num_vertices)
+        plan = delta.plan_insert(rest, num_vertices, on_duplicate) if len(rest) else growth()
+        commit = self._plan_bits(base, plan, changed, on)
+        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+
+    def plan_delete(self, batch: EdgeBatch) -> Plan:
+        base, delta = self._base, self._delta
+        found = self._find(base, batch.src, batch.dst)
+        num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
+        rest = _part(self.backend, batch, ~found.live)
+        dead = self._num_dead + num_live
+        if dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges:
+            places = delta.find(rest.src, rest.dst) if len(rest) else self.backend.nothing(np.int64)
+            gone = places[places >= 0]
+            there = _part(self.backend, rest, places >= 0) if len(rest) else rest
+            loops += self._count_loops(there, self.backend.xp.ones(len(there), bool))
+            return self._plan_pages(base, found, None, num_live, loops, "replace", gone)
+        plan = delta.plan_delete(rest) if len(rest) else Plan(0, 0, lambda: None)
+        commit = self._plan_bits(base, plan, found.slots[found.live], False)
+        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+
+    def plan_vertices(self, num_vertices: int) -> Plan:
+        base, plan = self._with_rows(num_vertices), self._delta.plan_vertices(num_vertices)
+        return Plan(0, 0, self._plan_bits(base, plan, self.backend.nothing(np.int64), True), path="in-place")
+
+    def plan_clear(self) -> Plan:
+        twin = self._twin()
+        twin.slots = twin._no_edges(0)
+        return Plan(0, 0, lambda: self.__dict__.update(twin.__dict__))
+
+    def _no_edges(self, num_vertices: int) -> SlotArrays:
+        self._base = self._empty_pages(num_vertices)
+        self._filter = EdgeFilter(self.backend, 0)
+        self._valid, self._num_dead, self._delta = self._base.all_valid(), 0, self._make_delta(num_vertices)
+        dtypes = self.vertex_dtype, self.weight_dtype
+        return SlotArrays.without_edges(self.backend, 0, num_vertices, *dtypes, self.memory)
+
+    def _empty_pages(self, num_vertices: int) -> PagedRows:
+        backend, options = self.backend, self.options
+        weights = None if self.weight_dtype is None else backend.empty(0, self.weight_dtype)
+        offsets, indices = backend.zeros(num_vertices + 1, np.int64), backend.empty(0, np.int32)
+        return pack_rows(backend, offsets, indices, encode=options.encode, page_bits=options.page_bits, weights=weights)
+
+    def _make_delta(self, num_vertices: int) -> Store:
+        delta = get_store(DELTA)(self.backend, self.vertex_dtype, self.weight_dtype, 0, {})
+        delta.plan_vertices(num_vertices).commit()
+        return delta
+
+    def _with_rows(self, num_vertices: int) -> PagedRows:
+        if num_vertices > MAX_INT32:
+            raise LimitError(f"{CALLER}: {num_vertices} vertices are needed; there can be {MAX_INT32}")
+        return self._base.with_vertices(num_vertices)
+
+    def _most_beside(self) -> int:
+        """Return how many edges the delta may have."""
+        return max(self.options.delta_edges, int(self.options.delta_share * self._base.num_edges))
+
+    def _find(self, base: PagedRows, src: Array, dst: Array) -> _Found:
+        """Find edges in pages; their sources may be no rows."""
+        xp = self.backend.xp
+        if not base.num_edges or not src.shape[0]:
+            slots = xp.full(src.shape[0], -1, np.int64)
+            return _Found(slots, slots >= 0)
+        maybe = (src >= 0) & (src < base.num_vertices) & (dst >= 0) & (dst <= MAX_INT32)
+        maybe &= self._filter.test(keys_of(src, dst) & LARGEST_KEY)
+        places = xp.nonzero(maybe)[0]
+        slots = xp.full(src.shape[0], -1, np.int64)
+        if places.shape[0]:
+            slots[places] = base.find_edges(src[places], dst[places])
+        safe = xp.maximum(slots, 0)
+        bits = (self._valid[safe >> 5] >> (safe & 31).astype(np.uint32)) & np.uint32(1)
+        return _Found(slots, (slots >= 0) & (bits != 0))
+
+    def _plan_bits(self, base: PagedRows, plan: Plan, changed: Array, on: bool) -> Callable[[], None]:
+        """Return a commit: of a plan of the delta, and of bits to set or to clear."""
+        count, valid = int(changed.shape[0]), self._valid
+        kernels = self.backend.kernels("dynstore.stores.paged")
+        write = self.backend.prepare(kernels.write_bits, valid, changed, on) if count else None
+
+        def commit() -> None:
+            plan.commit()
+            if write is not None:
+                write()
+            self._base, self._num_dead = base, self._num_dead + (-count if on else count)
+            self._shown, self._is_stale = None, True
+
+        return commit
+
+    def _plan_build(self, base: PagedRows, batch: EdgeBatch) -> Plan:
+        """Plan pages of a batch alone, of which the device holds a piece at a time."""
+        empty = self._empty_pages(base.num_vertices)
+        degrees = count_sources(self.backend, batch.src, base.num_vertices)
+        commit = self._plan_merge(empty, empty.all_valid(), degrees, (batch.src, batch.dst, batch.weights))
+        return Plan(0, 0, commit, True, "merge")
+
+    def _plan_merge(self, base: PagedRows, valid: Array, degrees: Array, added: Columns) -> Callable[[], None]:
+        """Merge edges with those of pages into new pages; return a commit after which these hold all edges."""
+        passing = EdgeFilter(self.backend, int(degrees.sum()))
+        new = merge_edges(base, valid, degrees, added, passing.add)
+        delta, all_valid = self._make_delta(new.num_vertices), new.all_valid()
+
+        def commit() -> None:
+            self._base, self._valid, self._num_dead, self._delta = new, all_valid, 0, delta
+            self._filter = passing
+            self._num_merges += 1
+            self._shown, self._is_stale = None, True
+
+        return commit
+
+    def _plan_pages(
+        self,
+        base: PagedRows,
+        found: _Found,
+        arriving: EdgeBatch | None,
+        num_live: int,
+        loops: int,
+        on_duplicate: OnDuplicate,
+        gone: Array | None = None,
+    ) -> Plan:
+        """Plan to write all edges to new pages: with ``arriving`` ones, or without those that were found.
+
+        ``gone``: the slots of the delta's edges that are deleted.
+        """
+        backend, xp, slots = self.backend, self.backend.xp, self._delta.slots
+        num_found, valid = num_live, self._valid.copy()
+        leaving = found.slots[found.live]
+        if leaving.shape[0] and (arriving is None or arriving.weights is not None):
+            backend.kernels("dynstore.stores.paged").write_bits(valid, leaving, False)
+        mask = unpack_bits(backend, slots.valid, slots.num_slots)
+        if gone is not None:
+            mask[gone] = False
+            num_found += int(gone.shape[0])
+        src, dst, weights = select(backend, slots.columns, mask)
+        if arriving is not None and len(arriving):
+            there = self._delta.look_up(arriving.src, arriving.dst)[0] if len(src) else None
+            if there is not None:
+                num_found += int(there.sum())
+                loops += self._count_loops(arriving, there)
+            ends = xp.concatenate((src, arriving.src)), xp.concatenate((dst, arriving.dst))
+            values = None if weights is None else xp.concatenate((weights, arriving.weights))
+            with np.errstate(over="ignore"):
+                src, dst, weights = sort_unique(backend, *ends, values, on_duplicate)
+        degrees = count_rows(base, valid) + count_sources(backend, src, base.num_vertices)
+        commit = self._plan_merge(base, valid, degrees, (src, dst, weights))
+        return Plan(num_found, loops, commit, int(degrees.sum()) > base.num_edges, "merge")
+
+    # ------------------------------------------------------------------ reading
+
+    def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
+        base, found = self._base, self._find(self._base, src, dst)
+        there, weights = self._delta.look_up(src, dst)
+        if base.weights is not None and weights is not None and base.num_edges:
+            in_pages = base.weights[self.backend.xp.maximum(found.slots, 0)]
+            weights = self.backend.xp.where(found.live, in_pages, weights)
+        return there | found.live, weights
+
+    def row(self, number: int) -> Array:
+        dst: Array = self.read_rows(number, number + 1)[1]
+        return dst
+
+    def row_ends(self) -> Array:
+        return self._base.offsets[1:] + self._delta.row_ends()
+
+    def read_rows(self, low: int, high: int) -> Columns:
+        base, xp = self._base, self.backend.xp
+        bounds = self.backend.to_host(base.offsets[self.backend.asarray(np.array([low, high]))]).tolist()
+        keys, weights = read_edges(base, self._valid, *bounds)
+        src, dst, more = self._delta.read_rows(low, high)
+        if len(src):
+            keys = xp.concatenate((keys, keys_of(src, dst)))
+            order = xp.argsort(keys)
+            keys = keys[order]
+            weights = None if weights is None else xp.concatenate((weights, more))[order]
+        return *self._ends(keys), weights
+
+    def native_rows(self) -> NativeRows:
+        extra, slots = None, self._delta.slots
+        if slots.num_edges:
+            columns = slots.offsets, slots.src, slots.dst, slots.valid, slots.weights
+            extra = GapCSR(self.backend, *columns, slots.num_edges)
+        return NativeRows("paged", PagedTable(self._base, self._valid, extra, self._degrees), self.num_vertices)
+
+    def _ends(self, keys: Array) -> tuple[Array, Array]:
+        return (keys >> 32).astype(self.vertex_dtype), (keys & LOW_BITS).astype(self.vertex_dtype)
+
+    def _degrees(self) -> Array:
+        """Return the number of edges of each row, shape (V,), int64."""
+        slots, backend = self._delta.slots, self.backend
+        added = slots.src[unpack_bits(backend, slots.valid, slots.num_slots)]
+        return count_rows(self._base, self._valid) + count_sources(backend, added, self.num_vertices)
+
+    def _refresh(self) -> None:
+        """Make a table of all edges in host memory, a piece of it at a time on the device."""
+        backend, xp, num_edges = self.backend, self.backend.xp, self.num_edges
+        self._check_num_slots(num_edges)
+        offsets = backend.zeros(self.num_vertices + 1, self.vertex_dtype)
+        offsets[1:] = xp.cumsum(self._degrees())
+        make = partial(backend.empty_in, self.memory, num_edges)
+        out_src, out_dst = make(self.vertex_dtype), make(self.vertex_dtype)
+        out_weights = None if self.weight_dtype is None else make(self.weight_dtype)
+        slots, first = self._delta.slots, 0
+        added = select(backend, slots.columns, unpack_bits(backend, slots.valid, slots.num_slots))
+        for keys, weights in read_merged(self._base, self._valid, added):
+            end = first + int(keys.shape[0])
+            out_src[first:end], out_dst[first:end] = self._ends(keys)
+            if out_weights is not None:
+                out_weights[first:end] = weights
+            first = end
+        words = full_words(backend, num_edges)
+        self._shown = SlotArrays(out_src, out_dst, out_weights, words, offsets, offsets, num_edges, memory=self.memory)
+
+    # ------------------------------------------------------------------ the store as a whole
+
+    def copy(self) -> Self:
+        """Return a deep copy, which shares the pages: nothing writes them."""
+        twin = self._twin()
+        twin._valid, twin._delta = self.backend.copies(self._valid)[0], self._delta.copy()
+        twin._shown, twin._is_stale = None, True
+        return twin
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part; ``pages``, ``page_weights``, ``src``, ``dst`` and ``weights`` lie in host memory."""
+        parts = self._base.memory_usage()
+        table = self._table.memory_usage()
+        return table | {
+            "pages": parts.pop("pages"),
+            "page_weights": parts.pop("weights"),
+            "directory": sum(parts.values()),
+            "bits": int(self._valid.nbytes),
+            "filter": self._filter.nbytes,
+            "delta": sum(self._delta.memory_usage().values()),
+        }
+
+    @property
+    def host_bytes(self) -> int:
+        parts = self._base.memory_usage()
+        return parts["pages"] + parts["weights"] + self._table.host_bytes
+
+    @property
+    def _table(self) -> SlotArrays:
+        """The table of all edges if there is one, else an empty one."""
+        if self._shown is not None:
+            return self._shown
+        return SlotArrays.without_edges(self.backend, 0, 0, self.vertex_dtype, self.weight_dtype, self.memory)
+
+    def statistics(self) -> dict[str, int]:
+        """Return how often new pages were written, and how many edges and dead slots are beside the pages now."""
+        return {"merges": self._num_merges, "delta_edges": self._delta.num_edges, "dead_slots": self._num_dead}
+
+
+def _part(backend: Any, batch: EdgeBatch, chosen: Array) -> EdgeBatch:
+    """Return some edges of a batch."""
+    src, dst = batch.src[chosen], batch.dst[chosen]
+    loops = int(backend.xp.count_nonzero(src == dst)) if batch.num_loops else 0
+    return EdgeBatch(src, dst, None if batch.weights is None else batch.weights[chosen], loops)

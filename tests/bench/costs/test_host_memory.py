@@ -1,0 +1,30 @@
+"""The command that measures edges in host memory does what it prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynstore.benchmarks.costs.host_memory import KINDS, main, measure
+from dynstore.errors import InputError
+
+
+def test_each_kind_does_the_same_operations() -> None:
+    found = measure(6, 16, 20, 2, "cpu", weighted=True, directed=True)
+    assert list(found) == list(KINDS)
+    for times in found.values():
+        assert len(times["insert"]) == len(times["delete"]) == 2
+        assert len(times["bfs"]) == 3
+        assert all(value >= 0 for values in times.values() for value in values)
+    assert found["host, pages"]["host bytes"][0] > 0
+
+
+def test_it_prints_a_row_for_each_operation(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--scale", "6", "--batch", "20", "--steps", "2", "--device", "cpu", "--kind", "host, in place"])
+    shown = capsys.readouterr().out
+    for name in ("build, a piece", "insert", "delete", "look up", "bfs", "components", "device bytes", "M rows/s"):
+        assert name in shown
+
+
+def test_too_few_events() -> None:
+    with pytest.raises(InputError, match="more than 1024 events"):
+        measure(6, 16, 400, 2, "cpu")

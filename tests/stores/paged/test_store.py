@@ -1,0 +1,245 @@
+"""Store "paged": when edges go to pages, what reads them, and what fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynstore
+from dynstore.backend import Backend
+from dynstore.errors import InputError, LimitError
+from dynstore.graph import DynamicGraph
+from dynstore.stores.paged import building
+from dynstore.stores.paged.filter import EdgeFilter
+from dynstore.stores.paged.layout import PagedRows
+from dynstore.stores.paged.store import PagedStore
+from dynstore.testing.faults import for_every_allocation, for_every_pinned_array
+from dynstore.testing.pair import Pair
+
+SMALL = {"delta_edges": 16, "delta_share": 0.2, "density": 0.9, "page_bits": 5}
+
+
+def some_edges(count: int, seed: int = 1, most: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    src, dst = (np.random.default_rng(seed).random((2, count)) ** 2 * most).astype(np.int64)
+    return src, dst
+
+
+def counts(G: DynamicGraph) -> tuple[int, int, int]:
+    return tuple(G.statistics()[name] for name in ("merges", "delta_edges", "dead_slots"))  # type: ignore[return-value]
+
+
+def test_an_insertion_goes_to_the_delta_until_that_is_too_large(backend_name: str) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, **SMALL)
+    G.insert_edges(([0] * 10, range(10)))
+    assert counts(G) == (0, 10, 0)
+    report = G.insert_edges(([1] * 100, range(100)))
+    assert (report.path, report.inserted) == ("merge", 100)
+    assert counts(G) == (1, 0, 0)
+    assert G.insert_edges(([2] * 22, range(22))).path == "in-place"  # a fifth of 110
+    assert counts(G) == (1, 22, 0)
+    G.insert_edges([(2, 22)])
+    assert counts(G) == (2, 0, 0)
+
+
+def test_a_deletion_clears_bits_until_pages_are_too_sparse(backend_name: str) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 4})
+    G.insert_edges(([1] * 100, range(100)))
+    G.insert_edges([(0, 5)])
+    assert G.delete_edges(([1] * 9 + [0], [*range(9), 5])).deleted == 10
+    assert counts(G) == (1, 0, 9)
+    G.insert_edges([(1, 3)])  # back to its place
+    assert counts(G) == (1, 0, 8)
+    G.insert_edges([(0, 7), (0, 8)])
+    assert G.delete_edges(([1] * 4 + [0], [20, 21, 22, 3, 7])).deleted == 5
+    assert counts(G) == (2, 0, 0)
+    assert G.number_of_edges() == 100 + 1 - 10 + 1 + 2 - 5
+    assert G.has_edges([(0, 8), (1, 99), (1, 20), (0, 7)]).tolist() == [True, True, False, False]
+
+
+def test_a_new_weight_moves_an_edge_to_the_delta(backend_name: str) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, weighted=True, **SMALL)
+    G.insert_edges(([1] * 100, range(100), np.arange(100) / 4))
+    assert G.insert_edges([(1, 8, 7.0)]).replaced == 1
+    assert G.insert_edges([(1, 12, 1.0)], on_duplicate="add").replaced == 1
+    assert counts(G) == (1, 2, 2)
+    assert G.edge_weights([(1, 8), (1, 12), (1, 16)]).tolist() == [7.0, 4.0, 4.0]
+    G.insert_edges(([2] * 30, range(30), [1.0] * 30), on_duplicate="add")
+    assert counts(G) == (2, 0, 0)
+    assert G.edge_weights([(1, 8), (1, 12), (1, 16)]).tolist() == [7.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_every_allocation_can_fail(
+    weighted: bool, directed: bool, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(store="paged", device=backend_name, weighted=weighted, directed=directed, **SMALL)
+    size = 60 if backend_name == "cpu" else 25
+    for fail in (for_every_pinned_array, for_every_allocation):
+        for method, count, seed in (
+            ("insert_edges", size, 1), ("insert_edges", 4, 2), ("delete_edges", 3, 1), ("delete_edges", size, 1),
+            ("insert_edges", 2 * size, 3),
+        ):  # fmt: skip
+            fail(monkeypatch, pair, method, some_edges(count, seed))
+    assert pair.graph.statistics()["merges"] >= 3
+
+
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "bfs": {"start": 3},
+    "sssp": {"source": 3},
+    "pagerank": {"max_iter": 5, "tol": 0.0, "fail_on_nonconvergence": False},
+    "triangle_count": {},
+    "weakly_connected_components": {},
+    "betweenness_centrality": {"k": [3, 5, 6]},
+}
+
+
+@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_algorithms_read_pages_and_make_no_table(
+    directed: bool, weighted: bool, vertex_dtype: str, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With edges in pages, cleared bits, and a delta. Only in-edges of a directed graph are made of a table."""
+    if backend_name == "cuda-sim" and vertex_dtype == "int64" and weighted:
+        pytest.skip("the simulator is slow; each of both is tried alone")
+    options = {"directed": directed, "weighted": weighted, "vertex_dtype": vertex_dtype, "device": backend_name}
+    paged, plain = DynamicGraph(store="paged", **options, **SMALL), DynamicGraph(**options)
+    size = 300 if backend_name == "cpu" else 80
+    for G in (paged, plain):
+        for method, count, seed in (("insert_edges", size, 1), ("delete_edges", 8, 1), ("insert_edges", 9, 2)):
+            columns: tuple[Any, ...] = tuple(column[:count] for column in some_edges(size, seed))
+            if weighted and method == "insert_edges":
+                columns = (*columns, np.arange(count) % 7 + 1.0)
+            getattr(G, method)(columns)
+        G.insert_vertices([60])
+    merges, delta_edges, dead = counts(paged)
+    assert merges
+    assert delta_edges
+    assert dead
+    if directed:
+        paged.native_rows(transposed=True)
+        paged._out._shown, paged._out._is_stale = None, True
+    monkeypatch.setattr(PagedStore, "_refresh", lambda _: pytest.fail("a table was made"))
+    for name, arguments in ALGORITHMS.items():
+        if (name == "sssp" and not weighted) or (name == "triangle_count" and directed):
+            continue
+        found, wanted = (getattr(dynstore, name)(G, **arguments) for G in (paged, plain))
+        if name == "pagerank":
+            found, wanted = found[0], wanted[0]
+        assert list(found.columns) == list(wanted.columns)
+        for column in wanted.columns:
+            values, others = found[column].to_numpy(), wanted[column].to_numpy()
+            assert values.dtype == others.dtype, (name, column)
+            np.testing.assert_allclose(values, others, rtol=2e-5, err_msg=f"{name}: {column}")
+    assert dynstore.explain(paged) is not None
+
+
+def test_what_pages_cannot_do_takes_the_table(backend_name: str) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, **SMALL)
+    plain = DynamicGraph(device=backend_name)
+    for each in (G, plain):
+        each.insert_edges(some_edges(60))
+    import pandas
+
+    personal = pandas.DataFrame({"vertex": [1, 2], "values": [0.5, 0.5]})
+    found, wanted = (dynstore.pagerank(each, personalization=personal)["pagerank"].to_numpy() for each in (G, plain))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-9)
+    weighted = DynamicGraph(store="paged", device=backend_name, weighted=True)
+    weighted.insert_edges([(0, 1, -1.0)])
+    with pytest.raises(InputError, match="negative weights"):
+        dynstore.sssp(weighted, 0)
+
+
+def test_the_table_and_the_pages_lie_in_host_memory(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, weighted=True, **SMALL)
+    G.insert_edges((*some_edges(100), np.ones(100)))
+    usage = G.memory_usage()
+    assert usage["host"] == usage["pages"] + usage["page_weights"] > 0
+    assert usage["src"] == 0
+    before, pinned, calls = G.edge_table(), G.backend.pinned, []
+    monkeypatch.setattr(G.backend, "pinned", lambda *args: (calls.append(args), pinned(*args))[1])
+    G.insert_edges([(0, 0, 1.0), (39, 39, 1.0)])
+    assert not calls
+    assert G.snapshot().memory == "host"
+    assert len(calls) == 3
+    usage = G.memory_usage()
+    assert usage["host"] == sum(usage[part] for part in ("pages", "page_weights", "src", "dst", "weights"))
+    G.delete_edges([(0, 0), (39, 39)])
+    assert G.memory_usage()["src"] == 0  # an update gives the old table back
+    if (0, 0) not in zip(*some_edges(100), strict=True):
+        assert len(G.edge_table()) >= len(before) - 1
+
+
+def test_copies_share_pages(backend_name: str) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, **SMALL)
+    G.insert_edges(some_edges(100))
+    table, twin = G.edge_table(), G.copy()
+    assert twin._out._base is G._out._base  # type: ignore[attr-defined]
+    src, dst = some_edges(100)
+    twin.delete_edges((src[:5], dst[:5]))
+    assert G.edge_table().equals(table)
+    assert not twin.has_edges((src[:5], dst[:5])).any()
+
+
+def test_in_pieces_smaller_than_the_graph(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "PIECE_LEAVES", 32)
+    monkeypatch.setattr("dynstore.stores.paged.merging.PIECE_LEAVES", 1)
+    pair = Pair(store="paged", device=backend_name, weighted=True, **SMALL)
+    size = 4000 if backend_name == "cpu" else 1100
+    for seed in (1, 2):
+        src, dst = some_edges(size, seed, 90)
+        pair.insert(src, dst, np.arange(size) / 4)
+    pair.delete(src[:7], dst[:7])
+    pair.check_queries()
+
+
+def test_store_auto_packs_beside_a_gpu(backend_name: str) -> None:
+    wanted = "gpma+" if backend_name == "cpu" else "paged"
+    assert DynamicGraph(store="auto", memory="host", device=backend_name).store_name == wanted
+    assert DynamicGraph(store="auto", memory="auto", device=backend_name).store_name == "gpma+"
+    assert DynamicGraph(store="auto", device=backend_name).store_name == "gpma+"
+    timed = DynamicGraph(store="auto", memory="host", timestamps="int64", device=backend_name)
+    assert timed.store_name == "gpma+"
+
+
+def test_limits_and_wrong_options() -> None:
+    G = DynamicGraph(store="paged", device="cpu", vertex_dtype="int64", max_vertices=2**40)
+    with pytest.raises(LimitError, match=r"store 'paged': 2147483649 vertices are needed; there can be 2147483647"):
+        G.insert_vertices([2**31])
+    assert G.number_of_vertices() == 0
+    for options in ({"delta_share": 2.0}, {"density": -1}, {"page_bits": 4}, {"page_bits": 16}, {"encode": 1}):
+        with pytest.raises(InputError, match="store 'paged'"):
+            DynamicGraph(store="paged", device="cpu", **options)  # type: ignore[arg-type]
+
+
+def test_the_filter_passes_all_edges_and_few_others(backend: Backend) -> None:
+    rng = np.random.default_rng(3)
+    count = 20_000 if backend.family == "cpu" else 600
+    rows, others = (rng.integers(0, 2**31, 2 * count) for _ in range(2))
+    keys = np.unique((rows << 32) | others)
+    added, absent = backend.asarray(keys[::2]), backend.asarray(keys[1::2])
+    passing = EdgeFilter(backend, int(added.shape[0]))
+    assert not passing.test(added).any()
+    passing.add(added)
+    assert passing.test(added).all()
+    assert passing.nbytes == pytest.approx(added.shape[0], rel=0.1)
+    assert float(passing.test(absent).mean()) < 0.08
+
+
+def test_new_edges_are_hardly_looked_for_in_pages(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 500})
+    src, dst = np.divmod(np.arange(1000), 40)
+    G.insert_edges((src, dst))
+    find, looked = PagedRows.find_edges, []
+    monkeypatch.setattr(PagedRows, "find_edges", lambda *args: (looked.append(len(args[1])), find(*args))[1])
+    assert G.insert_edges((src[:400], dst[:400] + 50)).inserted == 400
+    assert sum(looked) < 60
+    assert G.has_edges((src[:100], dst[:100])).all()
+    assert 100 <= sum(looked) < 170
+
+
+def test_free_memory_is_none_on_the_host(backend: Backend) -> None:
+    assert (backend.free_bytes() is None) == (not backend.on_gpu)
