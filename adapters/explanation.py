@@ -12,7 +12,7 @@ __all__ = ["explain"]
 
 
 def explain(G: Any) -> Call:
-    """Tell how the last call on a graph was run: its path, its version, what it copied, and why.
+    """Return how the last call on a graph was run: its path, the version, the copied bytes, and the reason.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """One memory pool for CuPy, cuDF and cuGraph on a GPU: RMM's.
 
-dynstore allocates through CuPy, RAPIDS through RMM, and two pools on one GPU cannot use each other's free memory.
-Importing cuDF makes CuPy also allocate through RMM (cuDF does that, not dynstore). But RMM has no pool until a program
-makes one: each allocation is then a cudaMalloc. :func:`share_pool` does both, only when it is called.
+dynstore allocates through CuPy, RAPIDS through RMM. Two pools on one GPU cannot use each other's free memory. Importing
+cuDF makes CuPy allocate through RMM, too. But RMM has no pool until a program makes one: each allocation is then a
+cudaMalloc. :func:`share_pool` makes CuPy use RMM, and makes a pool. Nothing of this happens unless it is called.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SharedPool:
 
 
 def share_pool(initial_bytes: int | None = None, maximum_bytes: int | None = None) -> SharedPool:
-    """Let CuPy, and with it dynstore, allocate from RMM on the current GPU, as cuDF and cuGraph do.
+    """Make CuPy, and so dynstore, allocate from RMM on the current GPU, as cuDF and cuGraph do.
 
     Call it once, before anything is allocated: earlier allocations stay where they are until they are freed. It changes
     CuPy's allocator and, unless the program has already chosen one of RMM's memory resources, RMM's to a growing pool.

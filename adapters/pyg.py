@@ -26,26 +26,26 @@ STRATEGIES = ("uniform", "last")
 class LiveSampler:
     """Samples in-neighbours of nodes or links for ``torch_geometric.loader.NodeLoader`` and ``LinkLoader``.
 
-    It is a ``torch_geometric.sampler.BaseSampler``. Nodes are row numbers: ``G.vertex_numbers(ids)`` has them, and
+    It is a ``torch_geometric.sampler.BaseSampler``. Nodes are row numbers: ``G.vertex_numbers(ids)`` returns them, and
     tensors of features have a row for each. Messages flow along edges, so a hop follows the in-edges of its nodes; an
-    undirected edge counts in both directions. A batch is sampled from the version that is current when the loader asks
-    for it. The graph must not be updated meanwhile.
+    undirected edge counts in both directions. A batch is sampled from the version that is current at this moment. The
+    graph must not be updated while a batch is sampled.
 
     Parameters
     ----------
     G : DynamicGraph
-        On the host or on the GPU, where its tensors are then, too.
+        On the host or on the GPU. The sampled tensors are on the same device.
     num_neighbors : sequence of int
         The most neighbours of a node in each hop; -1 means all.
     replace : bool
-        The same edge may be chosen more than once. A node with in-edges then has exactly so many.
+        If True, an edge may be chosen more than once, so each node with in-edges gets exactly ``num_neighbors``.
     strategy : {"uniform", "last"}
         "uniform": all edges of a node have the same probability. "last": those with the last times are chosen, if the
         graph has ``timestamps``, else those with the largest weights; of equal ones, those from the lowest rows.
     disjoint : bool
-        Each seed has a tree of its own, and shares no nodes with others.
+        If True, each seed has a tree of its own, which shares no nodes with others.
     seed : int, optional
-        A sampler with the same seed gives the same batches of the same versions again. By default it comes from
+        With the same seed a sampler returns the same batches of the same versions again. By default the seed comes from
         PyTorch's generator.
 
     Raises
@@ -130,8 +130,7 @@ class LiveSampler:
         index : torch_geometric.sampler.EdgeSamplerInput
             Its rows and columns are row numbers.
         neg_sampling : torch_geometric.sampler.NegativeSampling, optional
-            PyTorch Geometric draws the negative links, with PyTorch's generator. It does not look whether they are
-            edges.
+            PyTorch Geometric draws the negative links at random. It does not check that they are no edges.
 
         Returns
         -------
@@ -154,7 +153,7 @@ class LiveSampler:
         Parameters
         ----------
         data : torch_geometric.data.Data
-            A batch of this sampler. If the graph was updated since, an edge that is gone has the weight NaN.
+            A batch of this sampler. If an edge has been deleted since, its weight is NaN.
 
         Returns
         -------

@@ -194,7 +194,7 @@ def cut_stream(
     if num_slides > fitting:
         raise InputError(
             f"steps: {num_slides} slides of {batch} events (one of them warms up) do not fit behind a window of "
-            f"{length} of the stream's {size} events; {fitting} do"
+            f"{length} of the stream's {size} events; at most {fitting} do"
         )
     return Stream(events, length, batch, num_slides, directed, weighted)
 

@@ -15,6 +15,7 @@ __all__ = ["SUITES", "StreamJob", "Suite", "get_suite"]
 SUITES = {
     "gpma": "dynstore.benchmarks.papers.gpma",
     "graphvine": "dynstore.benchmarks.papers.graphvine",
+    "gts": "dynstore.benchmarks.papers.gts",
     "lpma": "dynstore.benchmarks.papers.lpma",
     "papers": "dynstore.benchmarks.papers.all_papers",
     "slab-hash": "dynstore.benchmarks.papers.slab_hash",

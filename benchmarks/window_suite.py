@@ -160,7 +160,7 @@ def run_window(
 def _describe(job: WindowJob, stream: Stream) -> list[str]:
     notes = []
     if job.directed is None and not stream.directed:
-        notes.append("undirected, because an algorithm asked for needs it; each pair counts once")
+        notes.append("undirected, because one of the algorithms needs that; each pair counts once")
     else:
         notes.append("directed" if stream.directed else "undirected; each pair counts once")
     if stream.replayed:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
 
 __all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number", "listed"]
 
@@ -41,9 +41,15 @@ def check_number(caller: str, name: str, value: Any) -> float:
     """Return ``value`` as a float; refuse NaN and anything that is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number")
-    if np.isnan(value):
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise LimitError(
+            f"{caller}: {name} is an integer of {int(value).bit_length()} bits; floats go to 1.8e308"
+        ) from error
+    if np.isnan(number):
         raise InputError(f"{caller}: {name} is NaN; wanted a number")
-    return float(value)
+    return number
 
 
 def check_count(caller: str, name: str, value: Any, least: int = 0) -> int | None:

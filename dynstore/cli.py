@@ -174,11 +174,11 @@ def bench(
         typer.Option(help="Column of '+', '-' and 'w': explicit changes are replayed.", rich_help_panel=_COLUMNS),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="One character; seen from the file by default.", rich_help_panel=_COLUMNS)
+        str | None, typer.Option(help="One character; by default it is found from the file.", rich_help_panel=_COLUMNS)
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Whether the first row has names.", rich_help_panel=_COLUMNS),
+        typer.Option("--header/--no-header", help="Does the first row have names?", rich_help_panel=_COLUMNS),
     ] = None,
     store: Annotated[
         list[str] | None,
@@ -200,7 +200,7 @@ def bench(
     ] = None,
     warm_start: Annotated[
         bool,
-        typer.Option("--warm-start", help="pagerank goes on from the step before.", rich_help_panel=_GRAPH),
+        typer.Option("--warm-start", help="pagerank starts from the ranks of the last step.", rich_help_panel=_GRAPH),
     ] = False,
     directed: Annotated[
         bool | None,
@@ -214,8 +214,9 @@ def bench(
     suite: Annotated[
         str,
         typer.Option(
-            help="window; updates: updates alone, by size and kind of batch; tracked: tracked answers against "
-            "computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; papers: all of them.",
+            help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; tracked: "
+            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine, gts: a paper's experiments; "
+            "papers: all of them.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
@@ -227,7 +228,7 @@ def bench(
         Path | None, typer.Option(help="Folder of the papers' data sets.", rich_help_panel=_PAPERS)
     ] = None,
     shrink: Annotated[
-        int, typer.Option(help="Stand-ins and batches are so many times smaller.", rich_help_panel=_PAPERS)
+        int, typer.Option(help="Divide generated graphs and batches by this number.", rich_help_panel=_PAPERS)
     ] = 64,
     table: Annotated[
         list[str] | None,
@@ -237,14 +238,14 @@ def bench(
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option(help="Begin nothing more after so long; what is not run is named.", rich_help_panel=_PAPERS),
+        typer.Option(help="Start nothing more after this time.", rich_help_panel=_PAPERS),
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the result as one self-contained HTML page.", rich_help_panel=_OUTPUT)
     ] = None,
 ) -> None:
-    """Slide a window over a stream of edges; every store follows it and answers after each step.
+    """Slide a window over a stream of edges, and time the updates and algorithms of several stores.
 
     After every step all stores must hold exactly the window's pairs and give the same answers; if not, the command
     fails with exit code 1.
@@ -340,7 +341,7 @@ def bench(
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
     if events is not None and events.ids is not None:
         what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
-        result.notes.insert(0, f"{len(events.ids):,} ids, {what}, are numbered by their first occurrence in the file")
+        result.notes.insert(0, f"{len(events.ids):,} ids ({what}), numbered in the order of their first occurrence")
     for note in result.notes:
         console.print(f"  {note}", highlight=False, markup=False)
     chosen.show(console, job, result)

@@ -10,8 +10,8 @@ __all__ = ["Compilations", "compilations"]
 
 LONG_S = 2.0
 ANNOUNCEMENT = (
-    "dynstore: compiling kernels for their first use; this may take a minute, once: they are kept on disk. "
-    "`python -m dynstore warmup` compiles them ahead"
+    "dynstore: compiling kernels for their first use. This may take a minute; it happens once, because they are kept "
+    "on disk. `python -m dynstore warmup` compiles all of them"
 )
 _log = logging.getLogger("dynstore")
 

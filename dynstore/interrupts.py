@@ -16,6 +16,8 @@ __all__ = ["MemoryChecked", "Uninterrupted"]
 NUMBERS = tuple(map(int, sorted(signal.valid_signals())))
 # The handlers of all these signals when an update last looked, and those that are Python functions, by signal.
 _seen: tuple[list[Any], dict[int, Any]] = [], {}
+# Whether the main thread is in a block that holds signals back.
+_is_held = False
 
 
 class MemoryChecked:
@@ -45,6 +47,8 @@ class Uninterrupted:
     A handler that raises as the block begins stops it before its first statement. Exchanging handlers sets the system's
     calls to be interrupted by the signal, as :func:`signal.signal` always does (see :func:`signal.siginterrupt`). An
     exception that another thread sets (``PyThreadState_SetAsyncExc``) is not held back.
+
+    A block within another one leaves all to the outer one.
     """
 
     __slots__ = ("_came", "_handlers", "_is_open")
@@ -52,8 +56,12 @@ class Uninterrupted:
     def __enter__(self) -> None:
         self._came: dict[int, FrameType | None] = {}
         self._handlers: dict[int, Any] = {}
-        if get_ident() != main_thread().ident:
+        if _is_held or get_ident() != main_thread().ident:
             return
+        self._hold()
+
+    def _hold(self) -> None:
+        global _is_held
         handlers = list(map(_signal.getsignal, NUMBERS))
         self._handlers = _seen[1] if handlers == _seen[0] else _choose_handlers(handlers)
         self._is_open = True
@@ -63,14 +71,19 @@ class Uninterrupted:
             self._is_open = False
             self._restore()
             raise
+        _is_held = bool(self._handlers)
 
     def __exit__(self, *error: object) -> None:
         if self._handlers:
-            try:
-                self._restore()
-            finally:
-                self._is_open = False
-                self._call_handlers()
+            self._release()
+
+    def _release(self) -> None:
+        global _is_held
+        try:
+            self._restore()
+        finally:
+            self._is_open = _is_held = False
+            self._call_handlers()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._is_open:

@@ -86,7 +86,7 @@ def export(
     output: Annotated[Path | None, typer.Option(help="The file; by default PATH.parquet here.")] = None,
     version: Annotated[int | None, typer.Option(min=0, help="An older version; by default the last one.")] = None,
 ) -> None:
-    """Write the edges of a database's graph to a file, an undirected edge once."""
+    """Write the edges of a database's graph to a file, each undirected edge once."""
     from dynstore.adapters.tables.parquet import write_parquet
     from dynstore.benchmarks.outputs import check_outputs
     from dynstore.durable.folder import read_manifest, restore

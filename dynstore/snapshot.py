@@ -20,7 +20,7 @@ __all__ = ["GapCSR", "Lease"]
 
 
 class Lease:
-    """The right to read one version; the graph ends it with its next update."""
+    """The time in which one version may be read; the graph ends it with its next update."""
 
     __slots__ = ("ended_by", "version")
 
@@ -28,17 +28,17 @@ class Lease:
         self.version = version
         self.ended_by: int | None = None
 
-    def check(self) -> None:
-        """Raise :class:`StaleSnapshotError` if the graph has been updated since."""
+    def check(self, caller: str = "snapshot") -> None:
+        """Raise :class:`StaleSnapshotError` if the graph has been updated since; ``caller`` gives what is read."""
         if self.ended_by == self.version:
             raise StaleSnapshotError(
-                f"snapshot: it showed version {self.version} of the graph until an update failed, which had written "
-                "to its arrays; call snapshot() again"
+                f"{caller}: it showed version {self.version} of the graph until an update failed, which had written "
+                f"to its arrays; call {caller}() again"
             )
         if self.ended_by is not None:
             raise StaleSnapshotError(
-                f"snapshot: it shows version {self.version} of the graph, which is now at version {self.ended_by}; "
-                "call snapshot() again after an update"
+                f"{caller}: it shows version {self.version} of the graph, which is now at version {self.ended_by}; "
+                f"call {caller}() again after an update"
             )
 
 
@@ -161,7 +161,7 @@ class GapCSR:
         return unpack_bits(self.backend, self._valid, self.num_slots)
 
     def compact(self) -> GapCSR:
-        """Return a copy without gaps, which no update makes stale.
+        """Return a copy without gaps. It stays readable after updates.
 
         Returns
         -------
@@ -202,9 +202,9 @@ class GapCSR:
         self._lease.ended_by = self.version
 
     def export(self) -> dict[str, Any]:
-        """Hand out the arrays for keeps: no copy is made, and no later update changes them.
+        """Return the arrays to keep them: no copy is made, and no later update changes them.
 
-        While one of the arrays, or a view of it, is alive, the next update copies the graph once, and writes to the
+        As long as you keep one of the arrays, or a view of it, the next update copies the graph once, and writes to the
         copy.
 
         Returns

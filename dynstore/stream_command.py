@@ -30,6 +30,11 @@ EXAMPLES = (
 SECOND = 1.0
 TOP = 5
 _DATA, _GRAPH = "Rows", "Graph and answers"
+# What messages say to programs, and what the command's user types instead.
+TYPED = {
+    "Name them by columns={'source': ..., 'destination': ...}": "Say --column source=... --column destination=...",
+    "A graph made with renumber=True takes": "With --any-ids the graph takes",
+}
 
 
 def stream(
@@ -42,7 +47,9 @@ def stream(
     ],
     window: Annotated[
         str | None,
-        typer.Option(help="Keep so many rows, or a length of time such as 1h or 30min.", rich_help_panel=_GRAPH),
+        typer.Option(
+            help="Keep this many rows, or the rows of a length of time such as 1h or 30min.", rich_help_panel=_GRAPH
+        ),
     ] = None,
     monitor: Annotated[
         list[str] | None,
@@ -68,10 +75,11 @@ def stream(
     max_delay: Annotated[float, typer.Option(help="Seconds until a batch closes.", rich_help_panel=_DATA)] = 0.05,
     max_pending: Annotated[int, typer.Option(help="The most rows that wait.", rich_help_panel=_DATA)] = 4_000_000,
     overflow: Annotated[
-        str, typer.Option(help="When more come: block, drop-oldest or error.", rich_help_panel=_DATA)
+        str, typer.Option(help="What happens when more arrive: block, drop-oldest or error.", rich_help_panel=_DATA)
     ] = "block",
     lateness: Annotated[
-        str | None, typer.Option(help="Rows that are older than this stay out, as 10s.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(help="Ignore rows that are late by more than this, such as 10s.", rich_help_panel=_DATA),
     ] = None,
     log: Annotated[
         Path | None,
@@ -79,11 +87,11 @@ def stream(
             help="Folder of a database: the graph survives a crash, and goes on where it was.", rich_help_panel=_GRAPH
         ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="End after so long.", rich_help_panel=_DATA)] = None,
+    seconds: Annotated[float | None, typer.Option(help="End after this many seconds.", rich_help_panel=_DATA)] = None,
 ) -> None:
     """Put a stream of edges into a graph, and show its rates and answers until it ends or Ctrl-C.
 
-    On a terminal the display is live; elsewhere it is a line a second.
+    On a terminal the display is live; elsewhere a line is printed each second.
     """
     from dynstore.backend import DEVICES, unknown_device
     from dynstore.streams import Stream
@@ -114,7 +122,9 @@ def stream(
         show = _show_live if sys.stdout.isatty() else _show_lines
         try:
             progress = show(flow, monitors, seconds)
-        except (DynstoreError, MemoryError):
+        except DynstoreError as error:
+            raise type(error)(_as_typed(str(error))) from error
+        except MemoryError:
             raise
         except Exception as error:  # a server's, such as a lost connection
             raise StreamError(f"stream: {source}: {error}") from error
@@ -143,6 +153,12 @@ def _open(source: str, follow: bool) -> Any:
     if "://" in source or Path(source).exists():
         return open_source(source, follow)
     return resolve(source)
+
+
+def _as_typed(message: str) -> str:
+    for said, typed in TYPED.items():
+        message = message.replace(said, typed)
+    return message
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

@@ -89,7 +89,7 @@ def test_a_file_with_ids_of_any_kind(command, tmp_path: Path) -> None:
     options = ("--source", "payer", "--destination", "payee", "--time", "when", "--batch", "5")
     code, out, err = command("bench", "yourlog.csv", *options, *FAST, "--json", "o.json", "--report", "o.html")
     assert (code, err) == (0, "")
-    said = "30 ids, texts, are numbered by their first occurrence in the file"
+    said = "30 ids (texts), numbered in the order of their first occurrence"
     assert f"  {said}\n" in out
     assert said in (tmp_path / "o.html").read_text()
     assert json.loads((tmp_path / "o.json").read_text())["dataset"]["vertices"] == 30
@@ -99,7 +99,7 @@ def test_one_huge_id_costs_no_memory(command, tmp_path: Path) -> None:
     (tmp_path / "e.txt").write_text("".join(f"{i % 17} {i % 13}\n" for i in range(200)) + "2147483646 3\n")
     code, out, err = command("bench", "e.txt", *FAST, "--batch", "5", "--json", "o.json")
     assert (code, err) == (0, "")
-    assert "  18 ids, whole numbers, are numbered by their first occurrence in the file\n" in out
+    assert "  18 ids (whole numbers), numbered in the order of their first occurrence\n" in out
     (row,) = [
         row for row in json.loads((tmp_path / "o.json").read_text())["rows"] if row["bytes"] and row["store"] == "gpma+"
     ]

@@ -23,8 +23,10 @@ def fraud_stream() -> dict[str, Any]:
 
 def test_there_is_a_test_for_each_example() -> None:
     assert [path.name for path in sorted(EXAMPLES.iterdir()) if path.name != "__pycache__"] == [
+        "dask_graph.py",  # adapters/dask/test_example.py
         "fraud_stream.py",
         "payments",  # test_payments_example.py
+        "sharded_graph.py",  # distributed/test_processes.py
         "streamed_kernels.py",  # gts/test_streamed_kernels.py
     ]
 

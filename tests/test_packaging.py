@@ -166,6 +166,7 @@ def test_the_metadata(wheel: Path) -> None:
         "cuda12",
         "cuda13",
         "rapids",
+        "dask",
         "networkx",
         "arrow",
         "bench",

@@ -69,8 +69,8 @@ def named_columns(edges: Any, names: Iterable[str]) -> tuple[Any, ...]:
     """Return some columns of a frame of edges; refuse what is no frame, or lacks one of them."""
     if not is_frame(edges):
         raise InputError(
-            f"insert_edges: edge_id and edge_type name columns of a frame; edges is a {type_name(edges)}. A tuple ends "
-            "with these columns, and names none"
+            f"insert_edges: edge_id and edge_type name columns of a frame; edges is a {type_name(edges)}. A tuple has "
+            "these columns at its end; leave the names out"
         )
     there = column_names(edges)
     missing = [name for name in names if name not in there]

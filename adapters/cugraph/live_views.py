@@ -201,7 +201,7 @@ class LiveViews:
         InputError
         """
         if self._deleted == self.dynamic_graph.version and not self._kept_adjacencies():
-            raise InputError(f"{call}: the edge list was deleted; wanted an update, or a graph that is filled again")
+            raise InputError(f"{call}: the edge list was deleted; update the graph, or fill it again")
 
     @staticmethod
     def _check_rows(num_vertices: int, num_rows: int) -> None:
@@ -214,8 +214,8 @@ class LiveViews:
         if num_rows != num_vertices:
             raise InputError(
                 f"cugraph.Graph: this function of cuGraph reads an adjacency list with a row for each of the "
-                f"{num_vertices} vertices; the live graph's has {num_rows}, one for each id up to the highest. Number "
-                "the vertices from 0 without gaps, or call the function of dynstore.adapters.cugraph"
+                f"{num_vertices} vertices; that of the live graph has {num_rows}, one for each id up to the highest. "
+                "Number the vertices from 0 without gaps, or call the function of dynstore.adapters.cugraph"
             )
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -57,11 +58,12 @@ class Crew:
         """Find out where each worker keeps arrays."""
         return self._all(caller, lambda address: self._run(address, ranks.find_place, device))
 
-    def open(self, caller: str, setup: Setup) -> None:
-        """Make all ranks."""
+    def open(self, caller: str, setup: Setup, options: dict[str, Any]) -> None:
+        """Make all ranks, and a graph with these options."""
         self._group = setup.group
         self._end = weakref.finalize(self, _end_later, self.client, setup.group, self.addresses)
         self._all(caller, lambda address: self._run(address, ranks.open_rank, setup))
+        self.call(caller, ranks.make_graph, options)
 
     def make_identifier(self, caller: str) -> Any:
         """Return what NCCL's ranks need to find each other."""
@@ -71,7 +73,8 @@ class Crew:
     def close(self) -> None:
         """Free what the workers have of the graph."""
         self.lost = self.lost or "it was closed"
-        self._end()
+        if self._end.detach() is not None and self.client.status == "running":
+            self.client.sync(self._end_all)
 
     # ------------------------------------------------------------------ calls
 
@@ -125,8 +128,17 @@ class Crew:
 
     # ------------------------------------------------------------------ on the client's event loop
 
+    async def _end_all(self) -> None:
+        await asyncio.gather(*(_tell(self.client, ranks.end, (self._group,), address) for address in self.addresses))
+
     async def _run(self, address: str, function: Callable[..., Any], *args: Any) -> Outcome:
-        found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        try:
+            found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        except OSError:  # of the connection: the worker is lost
+            raise
+        except Exception as error:
+            text = f"the worker {address} cannot read the call: {error}; wanted what modules that it has can read"
+            return Outcome(error=InputError(text))
         return found
 
     def _all(
@@ -198,7 +210,7 @@ class Crew:
         """End the program of all ranks."""
         self.lost = self.lost or reason
         for address in self.addresses:
-            self.client.loop.add_callback(_tell, self.client, ranks.interrupt, self._group, reason, address)
+            self.client.loop.add_callback(_tell, self.client, ranks.interrupt, (self._group, reason), address)
         raise RankError(f"{reason}. The graph cannot be used any more") from error
 
     def _raise(self, caller: str, errors: dict[int, BaseException]) -> NoReturn:
@@ -217,11 +229,11 @@ def _end_later(client: Any, group: str, addresses: Sequence[str]) -> None:
     """Free what workers have of a graph, without waiting: this may run on any thread."""
     if client.status == "running":
         for address in addresses:
-            client.loop.add_callback(_tell, client, ranks.end, group, None, address)
+            client.loop.add_callback(_tell, client, ranks.end, (group,), address)
 
 
-async def _tell(client: Any, function: Callable[..., Any], group: str, reason: str | None, address: str) -> None:
+async def _tell(client: Any, function: Callable[..., Any], args: tuple[Any, ...], address: str) -> None:
     """Call a function of a graph on a worker, if that is there."""
-    args = (group,) if reason is None else (group, reason)
-    if address in await client.nthreads():
-        await client.run(function, *args, workers=[address], on_error="ignore")
+    with suppress(OSError):  # a worker, or the cluster, may end at any time
+        if address in await client.nthreads():
+            await client.run(function, *args, workers=[address], on_error="ignore")

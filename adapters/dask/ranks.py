@@ -11,6 +11,7 @@ import asyncio
 import pickle
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.adapters.dask.communicator import DELIVER, DaskCommunicator
@@ -31,6 +32,7 @@ __all__ = [
     "end",
     "find_place",
     "interrupt",
+    "make_graph",
     "make_identifier",
     "open_rank",
     "stage",
@@ -60,7 +62,7 @@ class Place(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """How the ranks of a graph find each other, and what they make.
+    """How the ranks of a graph find each other.
 
     Attributes
     ----------
@@ -73,8 +75,6 @@ class Setup(NamedTuple):
         Of NCCL.
     timeout : float
         Seconds.
-    options : dict
-        Of the :class:`ShardedGraph`.
     """
 
     group: str
@@ -82,7 +82,6 @@ class Setup(NamedTuple):
     device: str
     identifier: tuple[Any, ...] | None
     timeout: float
-    options: dict[str, Any]
 
 
 class Rank:
@@ -106,6 +105,13 @@ class Rank:
         self.thread = pool.ThreadPoolExecutor(1, thread_name_prefix="dynstore-rank")
         self.staged: dict[str, list[Any]] = {}
         self.kept: dict[str, Frame] = {}
+
+    def free(self) -> None:
+        """Free all arrays, and end the connection: NCCL's own end of it would wait for ranks that may be lost."""
+        with suppress(RankError):
+            if hasattr(self, "comm"):
+                self.comm.abort("the graph has ended")
+        self.__dict__.clear()
 
     def rows_of(self, batch: str | None) -> Any:
         """Return the rows of a batch that are here as one frame, and forget them; None if there are none."""
@@ -170,19 +176,23 @@ async def make_identifier() -> Outcome:
 
 
 async def open_rank(setup: Setup, dask_worker: Any) -> Outcome:
-    """Make the rank of a worker, its connection and its part of the graph. All ranks do."""
+    """Make the rank of a worker and its connection. All ranks do, before any makes its part of the graph."""
     dask_worker.handlers[DELIVER] = _deliver_to(dask_worker.address)
     rank = _ranks[dask_worker.address, setup.group] = Rank()
     number = setup.addresses.index(dask_worker.address)
-    if setup.identifier is None:  # before others can send anything
-        rank.comm = DaskCommunicator(dask_worker, setup.group, number, setup.addresses, setup.timeout)
 
-    def make() -> None:
-        if setup.identifier is not None:
+    def connect() -> None:
+        if setup.identifier is None:
+            rank.comm = DaskCommunicator(dask_worker, setup.group, number, setup.addresses, setup.timeout)
+        else:
             rank.comm = NcclCommunicator(setup.identifier, number, len(setup.addresses), setup.timeout)
-        rank.graph = ShardedGraph(rank.comm, **setup.options)
 
-    return await _on_thread(rank.thread, make)
+    return await _on_thread(rank.thread, connect)
+
+
+def make_graph(rank: Rank, options: dict[str, Any]) -> None:
+    """Make the rank's part of the graph. All ranks do."""
+    rank.graph = ShardedGraph(rank.comm, **options)
 
 
 def _deliver_to(address: str) -> Callable[..., Any]:
@@ -215,9 +225,8 @@ async def end(group: str, dask_worker: Any) -> None:
     """Free all that the worker has of a graph, once the call that it is in has ended."""
     rank = _ranks.pop((dask_worker.address, group), None)
     if rank is not None:
-        thread = rank.thread
-        thread.submit(rank.__dict__.clear)
-        thread.shutdown(wait=False)
+        rank.thread.submit(rank.free)
+        rank.thread.shutdown(wait=False)
 
 
 # ---------------------------------------------------------------------- tasks

@@ -65,7 +65,9 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
             f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph or DiGraph, without parallel edges"
         )
     if "directed" in graph_options:
-        raise InputError("from_networkx: `directed` was given; the NetworkX graph says whether it is directed")
+        raise InputError(
+            "from_networkx: `directed` was given; leave it out, because the NetworkX graph is directed or not"
+        )
     nodes = list(nx_graph)
     _check_nodes(nodes)
     dense = nodes == list(range(len(nodes))) or set(nodes) == set(range(len(nodes)))

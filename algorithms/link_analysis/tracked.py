@@ -63,13 +63,13 @@ class PagerankAnswer(Answer):
             if value is not default:
                 got = repr(value) if np.isscalar(value) else f"a {type_name(value)}"
                 raise InputError(
-                    f"track: pagerank: {name} is {got}; wanted {default}: a tracked answer does not use it"
+                    f"track: pagerank: {name} is {got}; wanted {default}, because a tracked answer does not use it"
                 )
         super().__init__(G, **params)
         numbers = {name: params[name] for name in ("alpha", "tol", "max_iter") if name in params}
         self._alpha, self._tol, self._max_rounds = read_numbers(**numbers)
         if self._alpha == 1:
-            raise InputError("track: pagerank: alpha is 1; wanted less")
+            raise InputError("track: pagerank: alpha is 1; wanted less than 1")
 
     @property
     def _kernels(self) -> Any:

@@ -223,6 +223,7 @@ def sssp_frame(G: AnyGraph, distances: Array, predecessors: Array) -> Frame:
 
 def _one_of(caller: str, name: str, value: Any, alias: str, other: Any) -> Any:
     if (value is None) == (other is None):
-        got = "neither" if value is None else "both"
-        raise InputTypeError(f"{caller}: got {got} of {name!r} and {alias!r}; wanted one of them")
+        if value is None:
+            raise InputTypeError(f"{caller}: {name!r} is missing; wanted the vertices to start from")
+        raise InputTypeError(f"{caller}: got both {name!r} and {alias!r}; wanted one of them")
     return other if value is None else value

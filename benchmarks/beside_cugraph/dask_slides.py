@@ -81,8 +81,8 @@ class Window:
         frames = []
         count = len(self._workers)
         for place, (worker, part) in enumerate(zip(self._workers, self._parts, strict=True)):
-            ends = [-(-(edge - place) // count) for edge in (low, high)]
-            bounds = np.linspace(*ends, PARTITIONS + 1).astype(int).tolist()
+            begin, end = (-(-(edge - place) // count) for edge in (low, high))
+            bounds = np.linspace(begin, end, PARTITIONS + 1).astype(int).tolist()
             for first, last in pairwise(bounds):
                 frames.append(
                     self._client.submit(
@@ -231,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     make = require(CALLER, "dask_cuda").LocalCUDACluster if gpu else distributed.LocalCluster
     more: dict[str, Any] = {"rmm_pool_size": chosen.pool} if gpu else {"threads_per_worker": 1}
     with (
-        make(n_workers=chosen.workers, dashboard_address=None, **more) as cluster,
+        make(n_workers=chosen.workers, dashboard_address=":0", **more) as cluster,
         distributed.Client(cluster) as client,
     ):
         client.wait_for_workers(chosen.workers)

@@ -77,9 +77,9 @@ def _head(stories: Sequence[Story]) -> str:
     return (
         f"<h1>From a batch of {story.batch} events to {escape(figure.what)}, {format_times(figure.times)} as fast</h1>"
         f'<p class="lead">A service watches a stream of events between users. After every batch of {story.batch} '
-        "events it asks: who is in triangles, who hangs together, who ranks highest? Today it makes a new graph of "
-        "the window for each batch, and computes all answers anew. dynstore keeps the graph and its answers up to "
-        "date.</p>"
+        "events it asks: which users form triangles, which are connected, which rank highest? Today it makes a new "
+        "graph of the window for each batch, and computes all answers anew. dynstore keeps the graph and its answers "
+        "up to date.</p>"
     )
 
 

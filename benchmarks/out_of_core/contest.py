@@ -170,6 +170,7 @@ class Contest:
 
     def pack(self, kind: int, encode: bool, weighted: bool = False, make_pieces: Any = None) -> PagedRows:
         """Pack the rows of one direction; ``make_pieces`` yields them, if they are made already."""
+        gc.collect()  # host memory of what came before goes first
         graph, dtype = self._graph, np.float32 if weighted else None
         make_pieces = make_pieces or (lambda: graph.pieces(kind, weighted))
         self.say(f"packing {'in' if kind == INTO else 'out'}-edges, {'encoded' if encode else 'plain'}")
@@ -201,32 +202,38 @@ class Contest:
     def measure(self, plan: Plan) -> Iterator[Run]:
         """Yield a run for each way, share of resident pages and algorithm; rows are packed when they are needed.
 
-        One direction is packed after the other, each plain and then encoded. Slotted pages hold out-edges.
+        One direction is packed after the other, each plain and then encoded. Slotted pages come last; they are made of
+        the plain out-edges, which stay until then.
         """
-        if "pagerank" in plan.algorithms and not self._graph.is_symmetric:
-            others = [name for name in plan.algorithms if name != "pagerank"]
-            yield from self._measure_kind(plan, OUT, others)
-            yield from self._measure_kind(plan._replace(ways=[*filter(WAYS.get, plan.ways)]), INTO, ["pagerank"])
-        else:
-            yield from self._measure_kind(plan, OUT, plan.algorithms)
-
-    def _measure_kind(self, plan: Plan, kind: int, algorithms: list[str]) -> Iterator[Run]:
         slotted = [name for name in plan.algorithms if name in SLOTTED_ALGORITHMS] if plan.slotted else []
+        of_into = ["pagerank"] if "pagerank" in plan.algorithms and not self._graph.is_symmetric else []
+        of_out = [name for name in plan.algorithms if name not in of_into]
+        kept: list[PagedRows] = []
+        yield from self._measure_kind(plan, OUT, of_out, kept if slotted else None)
+        if of_into:
+            yield from self._measure_kind(plan, INTO, of_into)
+        if kept:
+            yield from self._measure_slotted(plan, kept, slotted)
+
+    def _measure_kind(
+        self, plan: Plan, kind: int, algorithms: list[str], kept: list[PagedRows] | None = None
+    ) -> Iterator[Run]:
+        """Yield the runs on the rows of one direction; the plain ones are added to ``kept``, if it is given."""
         weighted = "sssp" in algorithms
-        if not slotted and not (algorithms and any(way in WAYS for way in plan.ways)):
+        chosen = {encode: plan.ways_of(encode) if algorithms else [] for encode in (False, True)}
+        if kept is None and not any(chosen.values()):
             return
         with self._pieces(kind, weighted) as make_pieces:
-            for encode in (False, True):
-                ways, builds = plan.ways_of(encode) if algorithms else [], bool(slotted) and not encode
-                if not ways and not builds:
+            for encode, ways in chosen.items():
+                if not ways and (encode or kept is None):
                     continue
                 packed: PagedRows | None = None
                 try:
                     self._check_time(plan)
                     packed = self.pack(kind, encode, weighted, make_pieces)
+                    if kept is not None and not encode:
+                        kept.append(packed)
                     yield from self._measure_packed(plan, packed, ways, algorithms)
-                    if builds:
-                        yield from self._measure_slotted(plan, packed, slotted)
                 except (MemoryError, _TimeUpError) as error:
                     self._leave_out(f"what reads {'encoded' if encode else 'plain'} pages", error)
                 del packed  # before the next ones are made
@@ -245,15 +252,16 @@ class Contest:
                         lambda: self._measure_one(packed, way, resident, algorithm, plan.repeats),  # noqa: B023
                     )
 
-    def _measure_slotted(self, plan: Plan, packed: PagedRows, algorithms: Sequence[str]) -> Iterator[Run]:
+    def _measure_slotted(self, plan: Plan, kept: list[PagedRows], algorithms: Sequence[str]) -> Iterator[Run]:
         """Measure slotted pages that are made of packed rows of out-edges, whose plain ids lie in host memory."""
-        self.say("building slotted pages")
-        pages = SlottedPages(packed, not self._graph.is_symmetric, self.say)
-        del packed
-        self.say(f"built {pages.topology}, {pages.topology.nbytes / 1e9:.2f} GB")
-        if "gts" in plan.slotted:
+        try:
             self._check_time(plan)
-            pages.choose_settings()
+            self.say("building slotted pages")
+            pages = SlottedPages(kept.pop(), not self._graph.is_symmetric, self.say)
+        except (MemoryError, _TimeUpError) as error:
+            self._leave_out("slotted pages", error)
+            return
+        self.say(f"built {pages.topology}, {pages.topology.nbytes / 1e9:.2f} GB")
         for algorithm in algorithms:
             for way in plan.slotted:
                 for resident in plan.residents:
@@ -325,14 +333,12 @@ class Contest:
         )  # fmt: skip
 
     def _compare(self, algorithm: str, way: str, answer: Any) -> None:
-        """Compare an answer with the first one; ranks of slotted pages give way to the first others."""
+        """Compare an answer with the first one; slotted pages come after the others."""
         other, first = self._answers.setdefault(algorithm, (way, answer))
-        if algorithm == "pagerank" and (way in SLOTTED or other in SLOTTED):
+        if algorithm == "pagerank" and way in SLOTTED:
             distance = float(abs(first - answer).sum(dtype=np.float64))
             self.say(f"ranks by {way} and {other} differ by {distance:.2e} in sum")
             agree = distance <= SLOTTED_TOLERANCE
-            if way not in SLOTTED:
-                self._answers[algorithm] = way, answer
         elif algorithm in ("pagerank", "betweenness"):
             agree = not bool((abs(first - answer) > TOLERANCE * first).any())  # betweenness may have NaN
         else:

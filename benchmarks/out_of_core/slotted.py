@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.algorithms.centrality.api import scale_totals
 from dynstore.benchmarks.timing import quiet, time_call
-from dynstore.gts.answers import label_components, rank, search, search_lengths
+from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths
 from dynstore.gts.building import build_from_rows
 from dynstore.gts.formats import PageFormat
 from dynstore.gts.streaming import RunReport, Settings, Streamer
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.stores.paged.layout import PagedRows
+    from dynstore.typing import Array
 
-__all__ = ["SLOTTED", "SLOTTED_ALGORITHMS", "SlottedPages"]
+__all__ = ["MIB", "SLOTTED", "SLOTTED_ALGORITHMS", "SlottedPages", "make_format", "run_streamed"]
 
-# "gts" has the streams and copies that are best for PageRank here; "gts-paper" those of the paper: 32 streams, one
+# "gts" has the streams and copies that are best for each algorithm here; "gts-paper" those of the paper: 32 streams, a
 # page a copy, the attributes that are only read streamed, and pages on the device in an LRU cache.
 SLOTTED = ("gts", "gts-paper")
 SLOTTED_ALGORITHMS = ("pagerank", "bfs", "components", "sssp")
@@ -36,13 +37,17 @@ class _Copies(NamedTuple):
     copy_bytes: int
     attributes: str
 
+    def __str__(self) -> str:
+        size = f"copies of {self.copy_bytes // MIB} MiB" if self.copy_bytes else "a page a copy"
+        return f"{self.streams} streams, {size}, attributes {self.attributes}"
+
 
 PAPER = _Copies(32, 0, "streamed")
 TRIED = (
-    _Copies(4, 8 * MIB, "streamed"),
     _Copies(4, 8 * MIB, "resident"),
-    _Copies(8, 4 * MIB, "resident"),
     _Copies(4, 32 * MIB, "resident"),
+    _Copies(4, 128 * MIB, "resident"),
+    _Copies(16, 32 * MIB, "resident"),
     _Copies(32, 0, "resident"),
 )
 
@@ -66,38 +71,27 @@ class SlottedPages:
         form = make_format(packed.num_vertices, packed.num_edges, weights is not None)
         indices = packed.words_on_host[: packed.num_edges].view(np.int32)
         self.topology = build_from_rows(offsets, indices, weights, form, directed)
-        self._best = TRIED[0]
-        self._keeper = self._make("gts", 0.0)  # pages stay pinned while it lives
+        self._best: dict[str, _Copies] = {}
+        self._keeper = self._stream(TRIED[0], 0, "fixed")  # pages stay pinned while it lives
 
-    def _make(self, way: str, resident: float) -> Streamer:
-        copies, cache = (PAPER, "lru") if way == "gts-paper" else (self._best, "fixed")
-        cached = int(resident * self.topology.num_pages)
-        return self._make_streamer(copies, cached, cache)
-
-    def _make_streamer(self, copies: _Copies, cached: int, cache: str) -> Streamer:
+    def _stream(self, copies: _Copies, cached: int, cache: str) -> Streamer:
         streams, copy_bytes, attributes = copies
-        return Streamer(
-            self.topology, self.backend, Settings(streams, cached, cache, copy_bytes, None, "edge", attributes)
-        )
+        settings = Settings(streams, cached, cache, copy_bytes, None, "edge", attributes)
+        return Streamer(self.topology, self.backend, settings)
 
-    def choose_settings(self) -> None:
-        """Find the streams and copies of which PageRank takes the least time, with no page on the device."""
-        seconds = {}
+    def _choose(self, algorithm: str) -> _Copies:
+        """Return the streams and copies with which an algorithm takes the least time, with no page on the device."""
+        if algorithm in self._best:
+            return self._best[algorithm]
+        run_streamed(self._keeper, algorithm, TRIED_ITERATIONS)  # warms up
+        times = {}
         for copies in TRIED:
-            streamer = self._make_streamer(copies, 0, "fixed")
-            rank(streamer, 0.85, 1, 0.0)
-            self.backend.synchronize()
-            began = perf_counter()
-            rank(streamer, 0.85, TRIED_ITERATIONS, 0.0)
-            self.backend.synchronize()
-            seconds[copies] = (perf_counter() - began) / TRIED_ITERATIONS
-            self._say(
-                f"gts with {copies.streams} streams, copies of {copies.copy_bytes >> 20 or 'one page, 1'} MiB, "
-                f"attributes {copies.attributes}: {1e3 * seconds[copies]:.1f} ms an iteration"
-            )
-        self._best = min(seconds, key=lambda found: seconds[found])
-        print(f" gts: {self._best.streams} streams, copies of {self._best.copy_bytes} bytes (0: a page each), "
-              f"attributes {self._best.attributes}", flush=True)  # fmt: skip
+            streamer = self._stream(copies, 0, "fixed")
+            times[copies] = time_call(self.backend, run_streamed, streamer, algorithm, TRIED_ITERATIONS)[1]
+            self._say(f"{algorithm} with {copies}: {times[copies]:.1f} ms")
+        best = self._best[algorithm] = min(times, key=lambda copies: times[copies])
+        print(f" gts: {algorithm} with {best}", flush=True)
+        return best
 
     def measure(
         self, way: str, resident: float, algorithm: str, iterations: int, repeats: int
@@ -113,34 +107,43 @@ class SlottedPages:
         link_bytes : int
             Over the link, both ways, in a run.
         """
-        streamer, times = self._make(way, resident), []
-        answer = _run(streamer, algorithm, iterations)
+        copies, cache = (PAPER, "lru") if way == "gts-paper" else (self._choose(algorithm), "fixed")
+        streamer, times = self._stream(copies, int(resident * self.topology.num_pages), cache), []
+        answer = run_streamed(streamer, algorithm, iterations)
         for _ in range(repeats):
             streamer.report = RunReport()
             with quiet():
-                times.append(time_call(self.backend, _run, streamer, algorithm, iterations)[1])
+                times.append(time_call(self.backend, run_streamed, streamer, algorithm, iterations)[1])
         report = streamer.report
         return answer, times, report.page_bytes + report.sent_bytes + report.fetched_bytes
 
 
-def make_format(num_vertices: int, num_edges: int, weighted: bool) -> PageFormat:
+def make_format(num_vertices: int, num_edges: int, weighted: bool, large: bool = False) -> PageFormat:
     """Return the format for a graph: pages of 1 MiB and ids of 2 and 2 bytes, or of 64 MiB and 3 and 3 bytes.
 
-    As in the paper, ids of 6 bytes are for graphs of which 65,536 pages of 1 MiB do not hold enough.
+    As in the paper, ids of 6 bytes are for graphs of which 65,536 pages of 1 MiB do not hold enough; ``large`` wants
+    them in any case.
     """
-    small, large = PageFormat(PAGE_BYTES, 2, 2, weighted), PageFormat(64 * PAGE_BYTES, 3, 3, weighted)
+    small = PageFormat(PAGE_BYTES, 2, 2, weighted)
     wanted = num_vertices * small.vertex_bytes + num_edges * small.entry_bytes
-    if wanted > small.max_pages * PAGE_BYTES * 3 // 4:
-        return large
-    fewest = -(-wanted // LEAST_PAGES) // 4 * 4
-    return PageFormat(min(PAGE_BYTES, max(fewest, 16 * small.least_page_bytes)), 2, 2, weighted)
+    full = small
+    if large or wanted > small.max_pages * PAGE_BYTES * 3 // 4:
+        full = PageFormat(64 * PAGE_BYTES, 3, 3, weighted)
+        wanted = num_vertices * full.vertex_bytes + num_edges * full.entry_bytes
+    least = max(wanted // LEAST_PAGES // 4 * 4, 16 * full.least_page_bytes)
+    return PageFormat(min(full.page_bytes, least), full.p, full.q, weighted)
 
 
-def _run(streamer: Streamer, algorithm: str, iterations: int) -> Any:
+def run_streamed(streamer: Streamer, algorithm: str, iterations: int, source: int = 0) -> Array:
+    """Run an algorithm over pages; return what it has for each vertex, on the device."""
     if algorithm == "pagerank":
         return rank(streamer, 0.85, iterations, 0.0)[0]
     if algorithm == "bfs":
-        return search(streamer, np.array([0]), int(np.iinfo(np.int32).max), False)[0]
+        return search(streamer, np.array([source]), int(np.iinfo(np.int32).max), False)[0]
     if algorithm == "sssp":
-        return search_lengths(streamer, 0, np.inf, False)[0]
+        return search_lengths(streamer, source, np.inf, False)[0]
+    if algorithm == "betweenness":
+        sources = np.array([source])
+        totals = measure_centrality(streamer, sources, False)
+        return scale_totals(streamer.backend, totals, sources, True, False, streamer.topology.directed)
     return label_components(streamer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynstore.benchmarks.papers import gpma, graphvine, lpma, slab_hash
+from dynstore.benchmarks.papers import gpma, graphvine, gts, lpma, slab_hash
 from dynstore.benchmarks.papers.show import papers_suite
 
 __all__ = ["EXPERIMENTS", "SUITE"]
@@ -12,5 +12,6 @@ EXPERIMENTS = (
     *lpma.EXPERIMENTS,
     *slab_hash.EXPERIMENTS,
     *graphvine.EXPERIMENTS,
+    *gts.EXPERIMENTS,
 )
 SUITE = papers_suite("papers", EXPERIMENTS, skip_missing=True)

@@ -81,7 +81,7 @@ class Experiment:
         ``measure(bench)`` does it once, for one data set and one contestant; a
         :class:`~dynstore.benchmarks.papers.bench.Bench`. Experiments on the same data and contestants that name the
         same one are measured together.
-    unit : {"ms", "MEdge/s", "MVertex/s", "MB"}
+    unit : {"ms", "MEdge/s", "MVertex/s", "MB", "pages"}
         In which its table is shown.
     directed : bool
         Of the graphs.

@@ -104,6 +104,12 @@ DATA_SETS = {
     "channel-500x100x100-b050": _mesh(5_000_000, 86_000_000, "channel-500x100x100-b050"),
     "delaunay_n24": _mesh(17_000_000, 100_000_000, "delaunay_n24"),
     "europe_osm": _mesh(51_000_000, 108_000_000, "europe_osm", "europe.osm", "inf-europe_osm"),
+    # GTS, Table 3, and Fig. 14: RMAT28 of other densities
+    **{f"rmat{scale}": DataSet(1 << scale, 16 << scale, "rmat", "generated", ()) for scale in range(26, 33)},
+    **{f"rmat28-{density}": DataSet(1 << 28, density << 28, "rmat", "generated", ()) for density in (4, 8, 32)},
+    "twitter": DataSet(42_000_000, 1_468_000_000, "rmat", "Kwak et al.", ("twitter_rv", "twitter-2010")),
+    "uk2007": DataSet(106_000_000, 3_739_000_000, "rmat", "LAW", ("uk-2007-05",)),
+    "yahooweb": DataSet(1_414_000_000, 6_636_000_000, "rmat", "Yahoo Webscope", ()),
 }
 MIN_VERTICES = 64
 

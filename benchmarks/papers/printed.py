@@ -1,7 +1,8 @@
 """What the papers print: figures of their machines and their data. Nothing here was measured by us.
 
-All numbers of papers are in this file and nowhere else; a result holds measured ones only. They were read from the
-papers' text, which has no page marks: a place is the table or figure, its section, and the pages of the whole paper.
+All numbers of papers are in this file, those of GTS in ``printed_gts.py``, and nowhere else; a result holds measured
+ones only. They were read from the papers' text, which has no page marks: a place is the table or figure, its section,
+and the pages of the whole paper.
 "-" stands where a paper has no figure (not supported, or out of memory), "?" behind one that cannot be right.
 """
 
@@ -133,6 +134,9 @@ PAPERS = {
     "slab-hash": Paper(
         "Awad, Ashkiani, Porumbescu, Owens: Dynamic Graphs on the GPU, IPDPS 2020, pages 739-748",
         "TITAN V 12 GB, Xeon E5-2637",
+    ),
+    "gts": Paper(
+        "Kim, An, Park, Seo, Kim: GTS, SIGMOD 2016, 15 pages, not numbered", "2 TITAN X 12 GB, 2 E5-2687W, CUDA 7.5"
     ),
     "graphvine": Paper(
         "Krishnan S, Tavva, Nasre: GraphVine, preprint, 2023, no page numbers", "RTX 2060 12 GB, i3-12100F"

@@ -27,6 +27,8 @@ from dynstore.benchmarks.papers.printed import (
     Printed,
     Value,
 )
+from dynstore.benchmarks.papers.printed_gts import CLAIMS as GTS_CLAIMS
+from dynstore.benchmarks.papers.printed_gts import PRINTED as GTS_PRINTED
 from dynstore.benchmarks.papers.run import check_papers, run_experiments
 from dynstore.benchmarks.reports.summary import format_ms
 from dynstore.benchmarks.suites import Suite
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 
     from dynstore.io import EventTable
 
-__all__ = ["claim_table", "find_ratios", "papers_suite", "part_tables", "tables"]
+__all__ = ["ALL_CLAIMS", "ALL_PRINTED", "claim_table", "find_ratios", "papers_suite", "part_tables", "tables"]
 
+ALL_PRINTED, ALL_CLAIMS = PRINTED | GTS_PRINTED, CLAIMS + GTS_CLAIMS
 Key = tuple[str, str, int]  # data set, row, the paper's batch
 STATISTICS = ("mean", "p99", "maximum")
 # Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
@@ -47,7 +50,14 @@ OF_ROWS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
     "transfer": ((FROM_DEVICE, FROM_HOST), lambda device, host: 1 - device / host),
     "mixed": ((TOGETHER, CUT), lambda together, cut: cut / together),
     "hidden": ((IN_TURN, BESIDE, COPIES), lambda in_turn, beside, copies: (in_turn - beside) / copies),
+    "kernels of BFS": (("BFS, kernels", "BFS, transfer"), lambda kernels, transfer: kernels / transfer),
+    "kernels of PageRank": (("PageRank, kernels", "PageRank, transfer"), lambda kernels, transfer: kernels / transfer),
+    "hybrid BFS": (("BFS, hybrid", "BFS, edge"), lambda hybrid, edge: edge / hybrid),
+    "hybrid PageRank": (("PageRank, hybrid", "PageRank, edge"), lambda hybrid, edge: edge / hybrid),
 }
+# What figures of runs over a link have besides: bytes over it in a run; the time that these take at the link's speed,
+# as a share of the time taken; the share of pages that were on the device; and the cost model's ms.
+BESIDES = ("MB", "of the link", "hits", "model")
 SHARES = ("saved", "left", "transfer", "hidden")  # kinds of claims that are shares
 
 
@@ -93,13 +103,13 @@ def part_tables(result: PapersResult, figures: list[Figure]) -> list[Table]:
 
 def _means_printed(name: str) -> bool:
     """Whether a paper prints means over data sets."""
-    return name in PRINTED and any(data == MEAN for data, _, _ in PRINTED[name].values)
+    return name in ALL_PRINTED and any(data == MEAN for data, _, _ in ALL_PRINTED[name].values)
 
 
 def _table(experiment: Experiment, figures: list[Figure], shrink: int, with_means: bool = True) -> Table:
     contestants = list(dict.fromkeys(figure.contestant for figure in figures))
     means = _means_printed(experiment.name)
-    printed = PRINTED.get(experiment.name) if with_means or not means else None
+    printed = ALL_PRINTED.get(experiment.name) if with_means or not means else None
     cells: dict[tuple[Key, str], float] = {}
     batches: dict[Key, int] = {}
     for statistic in STATISTICS if experiment.curves else STATISTICS[:1]:
@@ -111,12 +121,25 @@ def _table(experiment: Experiment, figures: list[Figure], shrink: int, with_mean
     if means and with_means:
         _add_means(cells, batches, contestants)
     lines = []
+    besides = {(_key(figure), figure.contestant): _besides(figure) for figure in figures}
+    more = [(name, what) for name in contestants for what in BESIDES if any(
+        what in found for (_, other), found in besides.items() if other == name
+    )]  # fmt: skip
     for key, batch in batches.items():
         data, row, paper_batch = key
         ours = (format_ms(cells.get((key, name))) for name in contestants)
+        further = (besides.get((key, name), {}).get(what, "") for name, what in more)
         theirs = (_text(value) for value in _printed_values(printed, key))
-        lines.append((labels[data], row, _batch_text(batch, paper_batch), *ours, *theirs))
-    head = ("data", "row", "batch", *contestants, *(f"{name}*" for name in (printed.columns if printed else ())))
+        lines.append((labels[data], row, _batch_text(batch, paper_batch), *ours, *further, *theirs))
+    headings = (what if len(contestants) == 1 else f"{name}: {what}" for name, what in more)
+    head = (
+        "data",
+        "row",
+        "batch",
+        *contestants,
+        *headings,
+        *(f"{name}*" for name in (printed.columns if printed else ())),
+    )
     paper = PAPERS[experiment.name.split("/")[0]]
     title = f"{experiment.name}, {experiment.title}, {experiment.unit}"
     caption = ""
@@ -126,6 +149,19 @@ def _table(experiment: Experiment, figures: list[Figure], shrink: int, with_mean
         if shrink > 1:
             caption += f"; batches of ours, and stand-ins, are {shrink} times smaller than those behind these figures"
     return Table(title, head, lines, caption)
+
+
+def _besides(figure: Figure) -> dict[str, str]:
+    """Return what a figure has that reads pages over a link, by heading."""
+    counts, found = figure.counts, {}
+    if "bound_ns" in counts:
+        found["MB"] = f"{(figure.num_bytes or 0) / 1e6:,.1f}"
+        found["of the link"] = f"{counts['bound_ns'] / (sum(figure.times) * 1e6):.0%}"
+    if counts.get("read_pages"):
+        found["hits"] = f"{counts['hits'] / counts['read_pages']:.0%}"
+    if "model_ns" in counts:
+        found["model"] = format_ms(counts["model_ns"] / 1e6 / len(figure.times))
+    return found
 
 
 def _key(figure: Figure, statistic: str = STATISTICS[0]) -> Key:
@@ -141,6 +177,8 @@ def _shown(experiment: Experiment, figure: Figure, statistic: str) -> float:
         return figure.mean_ms
     if experiment.unit == "MB":
         return (figure.num_bytes or 0) / 1e6
+    if experiment.unit == "pages":
+        return float(figure.counts["pages"])
     return figure.batch / figure.mean_ms / 1e3
 
 
@@ -176,7 +214,7 @@ def claim_table(result: PapersResult) -> Table:
     """Return the stated ratios of the experiments that ran, ours beside them."""
     lines = []
     ran = {figure.experiment for figure in result.figures}
-    for claim in CLAIMS:
+    for claim in ALL_CLAIMS:
         if claim.experiment in ran:
             ratios = find_ratios(claim, result.figures)
             share = claim.kind in SHARES

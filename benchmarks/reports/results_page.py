@@ -30,27 +30,31 @@ All kept measurements, in milliseconds. The page is made from the files under
 
 | column | meaning |
 |---|---|
-| what | the store or library; where there are several kinds of batches or graphs, also the kind |
+| what | the store or library; if there are several kinds of batches or graphs, also the kind |
 | operation | what was timed: [the operations](benchmarks.md#what-is-measured), an algorithm or a kernel |
-| batch | edges in a batch; 0 where there is none |
+| batch | edges in a batch; 0 if there is no batch |
 | steps | how often it was timed |
-| median, p90, p99, max | half of the steps took at most the median, nine in ten at most p90, and so on |
+| median, p90, p99, max | half of the steps took at most the median, nine in ten took at most p90, and so on |
 """
 # What the suites measure; other suites are shown by their names.
 SUITES = {
     "algorithms": "Algorithms beside cuGraph's, on graphs with and without gaps.",
+    "demo": "A window slides over a stream, and three answers are kept up to date, beside new graphs.",
     "drop-in": "From a batch to the result of an algorithm: a new `cugraph.Graph`, the drop-in, our own kernels.",
-    "floors": "Stores on the host beside lower bounds.",
+    "floors": "Stores on the host beside the least work that they could do.",
     "gpma": "The experiments of the GPMA paper.",
     "graphvine": "The experiments of the GraphVine paper.",
-    "id-costs": "Updates under vertex ids of any kind, beside plain numbers.",
-    "id-ratios": "Updates and a search under ids of a map, beside the same graph without one.",
+    "id-costs": "Updates with sparse ids, strings and categories as vertices, beside the numbers 0 to V - 1.",
+    "id-ratios": "Updates and a search with a map of ids, beside the same graph without one.",
     "kernel-times": "Updates on a GPU, as whole calls and kernel by kernel.",
     "lpma": "The experiments of the LPMA paper.",
-    "out-of-core": "Algorithms on edges in host memory, by the way in which the GPU reads them.",
+    "opera-costs": "Batches of updates and queries: one call of `apply`, beside splitting the batch.",
+    "out-of-core": "Algorithms on edges in host memory, which a GPU reads in several ways.",
     "slab-hash": "The experiments of the slab hash paper.",
+    "slides": "What a `Window` costs, beside updates with only the edges that change.",
     "stream-costs": "Streams into a window of half of the events, with and without a log and answers.",
-    "stream-soak": "Streams that get more than they can take.",
+    "stream-soak": "Streams that get rows faster than they can apply them.",
+    "tracked": "Tracked answers beside computing anew.",
     "updates": "Insertions and deletions alone, for several kinds of batches.",
     "window": "A window slides over a stream.",
 }

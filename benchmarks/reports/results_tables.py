@@ -50,8 +50,8 @@ def _out_of_core(rows: Sequence[Row]) -> Iterator[str]:
     link = next(row for row in rows if row["store"] == "link")
     speed = link["bytes"] / link["median_ms"]  # bytes a ms
     yield textwrap.fill(
-        f'The link moves {speed / 1e6:.1f} GB/s. "Bound" is the time that the bytes over it take at that speed, as a '
-        "share of the median. PageRank's figures are of one iteration.",
+        f'The link moves {speed / 1e6:.1f} GB/s. "Bound" is the time that the moved bytes take at this speed, divided '
+        "by the median. PageRank's figures are for one iteration.",
         MAX_WIDTH,
     )
     yield "\n| algorithm | way | of the pages on the GPU | median | p90 | MB over the link | bound |"

@@ -11,7 +11,7 @@ from dynstore.host_compiler import njit
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["count_ends", "draw_edges"]
+__all__ = ["count_ends", "draw_edges", "draw_rows"]
 
 # Limits of 32 random bits: quadrant a, then b, then c; d is the rest. The same as on the GPU.
 A, A_B, A_B_C = round(0.57 * 2**32), round(0.76 * 2**32), round(0.95 * 2**32)
@@ -60,6 +60,18 @@ def k_draw_edges(num_events, scale, seed, kind, ranks, low, high, keys):
                 filled += 1
             first, second = second, first
     return filled
+
+
+@njit(cache=True, nogil=True)
+def k_draw_rows(first, scale, seed, src, dst):
+    """Write both ends of events from ``first`` on."""
+    for i in range(src.shape[0]):
+        src[i], dst[i] = d_draw_event(first + i, scale, seed)
+
+
+def draw_rows(first: int, scale: int, seed: int, src: Array, dst: Array) -> None:
+    """Write the ends of events from ``first`` on, with repeated ones and loops."""
+    k_draw_rows(first, scale, seed, src, dst)
 
 
 def count_ends(num_events: int, scale: int, seed: int, sources: Array, targets: Array) -> None:

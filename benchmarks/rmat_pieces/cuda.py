@@ -13,7 +13,7 @@ from dynstore.cuda.warp import d_lane
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["count_ends", "draw_edges"]
+__all__ = ["count_ends", "draw_edges", "draw_rows"]
 
 # Limits of 32 random bits: quadrant a, then b, then c; d is the rest. The same as on the host.
 A, A_B, A_B_C = round(0.57 * 2**32), round(0.76 * 2**32), round(0.95 * 2**32)
@@ -64,6 +64,20 @@ def k_draw_edges(num_events, scale, seed, kind, ranks, low, high, keys, filled):
             if wanted:
                 keys[place] = (first << 32) | second
             first, second = second, first
+
+
+@kernel
+def k_draw_rows(first, scale, seed, src, dst):
+    """Threads stride over events from ``first`` on: write both ends."""
+    for i in range(int(cuda.grid(1)), src.shape[0], int(cuda.gridsize(1))):
+        row, column = d_draw_event(np.int64(first + i), scale, seed)
+        src[i] = row
+        dst[i] = column
+
+
+def draw_rows(first: int, scale: int, seed: int, src: Array, dst: Array) -> None:
+    """Write the ends of events from ``first`` on, with repeated ones and loops."""
+    k_draw_rows.launch_strided(src.shape[0], first, scale, seed, src, dst)
 
 
 def count_ends(num_events: int, scale: int, seed: int, sources: Array, targets: Array) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynstore import distributed
-from dynstore.benchmarks.costs.sharded import run_by_nccl
+from dynstore.benchmarks.ranks.engines import run_by_nccl
 from dynstore.benchmarks.scaling_model.counts import ALGORITHMS, Graph, make_graph, own_rows
 from dynstore.benchmarks.scaling_model.links import Times, measure_slowdown, measure_transfers
 from dynstore.benchmarks.timing import Stopwatch, quiet

@@ -35,8 +35,8 @@ def pagerank(
     Parameters
     ----------
     G : ShardedGraph
-        As for :func:`dynstore.pagerank`. On a directed graph the first call makes a table of in-edges on each rank, which
-        updates keep from then on.
+        As for :func:`dynstore.pagerank`. On a directed graph the first call makes a table of in-edges on each rank.
+        From then on updates change it, too.
     alpha, max_iter, tol, fail_on_nonconvergence
         As for :func:`dynstore.pagerank`, the same on all ranks.
 
@@ -56,6 +56,7 @@ def pagerank(
     shard, comm, num_vertices = G.shard, G.comm, G.number_of_vertices()
     with Call(comm, "pagerank") as call, MemoryChecked("pagerank"):
         alpha, tol, limit = read_numbers(alpha, tol, max_iter)
+        call.expect_alike(alpha=alpha, tol=tol, max_iter=limit, fail_on_nonconvergence=bool(fail_on_nonconvergence))
         kernels, out = shard.backend.kernels("dynstore.distributed", "ranks"), shard.snapshot()
         if has_negative_weights(out):
             raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")

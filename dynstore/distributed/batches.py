@@ -117,7 +117,7 @@ def join_ids(caller: str, parts: Sequence[np.ndarray | None]) -> np.ndarray:
     return np.unique(np.concatenate([ids for _, ids in given]))
 
 
-def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part) -> tuple[Part, Part, IdPlan]:
+def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part) -> tuple[tuple[Part, Part], IdPlan]:
     """Agree on the numbers of ids that are no vertices yet; return both parts, and the plan for the new ids."""
     num_vertices = shard.number_of_vertices()
     agreed = call.agree((arriving.strangers, leaving.strangers))
@@ -125,11 +125,11 @@ def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part)
     naming = IdPlan(num_vertices)
     if joined[0].shape[0]:
         naming = shard.ids.plan_vertices(call.caller, joined[0], num_vertices)
-    parts = [
-        part._replace(columns=_renumbered(shard, part, ids, num_vertices))
-        for part, ids in zip((arriving, leaving), joined, strict=True)
-    ]
-    return parts[0], parts[1], naming
+    parts = (
+        arriving._replace(columns=_renumbered(shard, arriving, joined[0], num_vertices)),
+        leaving._replace(columns=_renumbered(shard, leaving, joined[1], num_vertices)),
+    )
+    return parts, naming
 
 
 def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertices: int) -> EdgeColumns:

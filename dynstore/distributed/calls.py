@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore import errors
-from dynstore.errors import DynstoreError, OutOfMemoryError, RankError
+from dynstore.errors import DynstoreError, InputError, OutOfMemoryError, RankError
 
 if TYPE_CHECKING:
     from dynstore.distributed.communicator import Communicator, Reduction
@@ -21,11 +21,14 @@ class _Ballot(NamedTuple):
 
     Attributes
     ----------
+    alike : dict
+        Arguments of its call that are to be the same on all ranks.
     kind, name, text : str
         Which error of ours others are to raise, what the rank has raised, and its message.
     """
 
     caller: str
+    alike: dict[str, Any]
     value: Any = None
     kind: str = ""
     name: str = ""
@@ -56,6 +59,17 @@ class Call:
     def __init__(self, comm: Communicator, caller: str) -> None:
         self.comm, self.caller = comm, caller
         self._writes = False
+        self._alike: dict[str, Any] = {}
+
+    def expect_alike(self, **arguments: Any) -> None:
+        """Have the next agreement compare arguments of the call: all ranks raise if they differ.
+
+        Parameters
+        ----------
+        **arguments
+            Small, on the host.
+        """
+        self._alike = arguments
 
     def agree(self, value: Any = None) -> list[Any]:
         """Return what all ranks bring, in order of the ranks, if none has failed.
@@ -65,7 +79,8 @@ class Call:
         value
             Small, on the host.
         """
-        ballots = self.comm.all_gather(_Ballot(self.caller, value))
+        alike, self._alike = self._alike, {}
+        ballots = self.comm.all_gather(_Ballot(self.caller, alike, value))
         for rank, ballot in enumerate(ballots):
             if ballot.caller != self.caller:
                 calls = f"rank {self.comm.rank} calls {self.caller}, rank {rank} calls {ballot.caller}"
@@ -73,6 +88,8 @@ class Call:
         for rank, ballot in enumerate(ballots):
             if ballot.kind:
                 raise _RefusedError(rank, ballot)
+        for rank, ballot in enumerate(ballots):
+            _refuse_different(self.caller, ballots[0].alike, rank, ballot.alike)
         return [ballot.value for ballot in ballots]
 
     def agree_to_write(self, value: Any = None) -> list[Any]:
@@ -115,7 +132,17 @@ class Call:
         if self._writes or not isinstance(error, Exception):
             state = "; the graph's parts differ" if self._writes else ""
             self.comm.abort(f"{self.caller}: rank {self.comm.rank} raised {type(error).__name__}: {error}{state}")
-        self.comm.all_gather(_Ballot(self.caller, None, _kind(error), type(error).__name__, str(error)))
+        self.comm.all_gather(_Ballot(self.caller, {}, None, _kind(error), type(error).__name__, str(error)))
+
+
+def _refuse_different(caller: str, first: dict[str, Any], rank: int, other: dict[str, Any]) -> None:
+    """Refuse arguments of a rank that differ from those of the first one."""
+    for name, value in first.items():
+        if other.get(name) != value:
+            raise InputError(
+                f"{caller}: {name} is {value!r} on rank 0 and {other.get(name)!r} on rank {rank}; "
+                "wanted the same on all"
+            )
 
 
 def _kind(error: Exception) -> str:

@@ -22,7 +22,7 @@ OPERATIONS = ("all_gather", "all_to_all", "all_reduce", "broadcast")
 class Traffic:
     """What one rank has brought to collectives of one kind, for other ranks.
 
-    Attributes
+    Parameters
     ----------
     calls : int
     messages : int

@@ -85,14 +85,8 @@ class ShardedGraph(Queries):
             options["capacity"] = -(-(capacity or 0) * (1 if self._directed else 2) // comm.size)
             self.shard = DynamicGraph(directed=True, **{**options, "device": comm.device})
             own = {**self.shard._options(), "directed": self._directed, "partition": partition}
-            agreed = call.agree(own)
-            for rank, theirs in enumerate(agreed):
-                name = next((name for name in own if theirs.get(name) != agreed[0].get(name)), None)
-                if name is not None:
-                    raise InputError(
-                        f"ShardedGraph: {name} is {agreed[0].get(name)!r} on rank 0 and {theirs.get(name)!r} on rank "
-                        f"{rank}; wanted the same on all"
-                    )
+            call.expect_alike(**own)
+            call.agree()
             self._owners = Owners(self.shard.backend, partition, comm.size, self.shard.ids.max_vertices)
         self.comm, self.partition = comm, partition
         self._options, self._num_edges = own, 0
@@ -238,6 +232,7 @@ class ShardedGraph(Queries):
                 raise unknown_name(caller, "on_duplicate", on_duplicate, ON_DUPLICATE)
             if default_weight is not None:
                 default_weight = check_number(caller, "default_weight", default_weight)
+            call.expect_alike(on_duplicate=on_duplicate)
             version = self.version
             parts = (
                 read_rows(caller, shard, insert, names, True, default_weight),
@@ -245,7 +240,7 @@ class ShardedGraph(Queries):
             )
             naming = None
             if shard.is_renumbered():
-                *parts, naming = number_alike(call, shard, *parts)
+                parts, naming = number_alike(call, shard, *parts)
             (arriving, leaving), num_rows, num_vertices = route_rows(call, shard, self._owners, self._directed, parts)
             naming = naming or IdPlan(num_vertices)
             shard.check_sums(caller, arriving, on_duplicate)
@@ -296,7 +291,9 @@ def _refuse(comm: Communicator, options: dict[str, Any]) -> None:
     """Refuse options that a sharded graph does not have."""
     for name in NOT_YET:
         if options.get(name):
-            raise InputError(f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks has none yet")
+            raise InputError(
+                f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks does not support it yet"
+            )
     device = options.get("device", comm.device)
     if device not in ("auto", comm.device):
         raise InputError(f"ShardedGraph: device is {device!r}, that of comm is {comm.device!r}; leave it out")

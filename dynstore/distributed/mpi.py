@@ -51,6 +51,10 @@ class MpiCommunicator(Communicator):
         smaller = self._comm.Split(int(self.rank >= size), self.rank)
         return MpiCommunicator(smaller) if self.rank < size else None
 
+    def alone(self) -> MpiCommunicator:
+        """Return the connection of this rank to itself. All ranks call it."""
+        return MpiCommunicator(self._comm.Split(self.rank, 0))
+
     def all_gather(self, value: Any) -> list[Any]:
         found: list[Any] = self._comm.allgather(value)
         return found

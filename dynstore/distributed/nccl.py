@@ -63,7 +63,7 @@ def _load_nccl(caller: str) -> tuple[Any, Any]:
 
 
 class NcclCommunicator(Communicator):
-    """The connection of one process to those of the other ranks, each of which has a GPU of its own.
+    """The connection of one process to those of the other ranks. Each process has a GPU of its own.
 
     Choose the GPU before, as ``cupy.cuda.Device(rank).use()`` does. All calls wait for the GPU. NCCL cannot see that
     another process of the same host has ended. So let the engine that starts the processes end all when one ends, as
@@ -175,8 +175,9 @@ class NcclCommunicator(Communicator):
 
     def abort(self, reason: str) -> NoReturn:
         """End this rank. The others end with their processes, or after ``timeout`` seconds."""
-        self._failure = reason
-        self._comm.abort()
+        if self._failure is None:
+            self._failure = reason
+            self._comm.abort()
         raise RankError(reason)
 
     def interrupt(self, reason: str) -> None:

@@ -42,7 +42,7 @@ class Owners:
         if partition == "range" and not max_vertices:
             raise InputError(
                 f"ShardedGraph: partition='range' divides the ids below max_vertices, which is {max_vertices}; "
-                "wanted their number"
+                "wanted the number of ids"
             )
         self._backend, self.size = backend, size
         self.width = -(-(max_vertices or 0) // size) if partition == "range" else 0

@@ -241,6 +241,7 @@ class Queries:
         with Call(self.comm, "gather") as call, MemoryChecked("gather"):
             if not 0 <= check_integer("gather", "root", root) < self.comm.size:
                 raise InputError(f"gather: root is {root}; wanted 0 to {self.comm.size - 1}")
+            call.expect_alike(root=int(root))
             src, dst, weights = shard._numbered_edges(once=False)
             send = [len(src) if rank == root else 0 for rank in range(self.comm.size)]
             given = [src, dst, *([] if weights is None else [weights])]

@@ -59,6 +59,7 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
     backend, num_slots = shard.backend, G.number_of_edges() * (1 if G.is_directed() else 2)
     with Call(G.comm, "bfs") as call, MemoryChecked("bfs"):
         sources, limit = read_bfs(shard, start, depth_limit)
+        call.expect_alike(start=sources.tolist(), depth_limit=limit, return_predecessors=bool(return_predecessors))
         kernels = backend.kernels("dynstore.distributed", "searches")
         search = kernels.Search(shard.snapshot(), not G.is_directed(), num_slots, sources, bool(return_predecessors))
         for level in range(1, limit + 1):
@@ -109,6 +110,7 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
                 "sssp: requires the input graph to be weighted; got ShardedGraph(weighted=False)"
             )
         row, limit = read_sssp(shard, source, cutoff=cutoff)
+        call.expect_alike(source=row, cutoff=limit)
         out = shard.snapshot()
         weights: Array = out.weights
         if has_negative_weights(out):

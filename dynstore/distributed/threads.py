@@ -133,6 +133,10 @@ class ThreadCommunicator(Communicator):
         self._room, self.rank, self.size, self.device = room, rank, room.size, device
         self._xp = get_backend(device).xp
 
+    def alone(self) -> ThreadCommunicator:
+        """Return the connection of this rank to itself."""
+        return ThreadCommunicator(_Room(1, self._room.timeout), 0, self.device)
+
     def all_gather(self, value: Any) -> list[Any]:
         return self._room.meet(self.rank, "all_gather", value)
 
@@ -156,7 +160,7 @@ class ThreadCommunicator(Communicator):
 def run(
     function: Callable[[Communicator], Result], ranks: int = 4, device: Device = "auto", timeout: float = 60.0
 ) -> list[Result]:
-    """Call a function in so many threads, each of which is a rank, and return their results.
+    """Call a function in several threads, each one a rank, and return their results.
 
     Parameters
     ----------

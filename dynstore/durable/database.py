@@ -118,9 +118,11 @@ class Database:
     recovery : Recovery
         How the graph came back.
 
-    Notes ----- If an update raises, neither the graph nor the log has it. If the log cannot be synced, written data may
-    be lost, and a second sync would not show that. So all further updates raise :class:`LogError`; the graph can still
-    be read. Open the folder again to go on.
+    Notes
+    -----
+    If an update raises, neither the graph nor the log has it. If the log cannot be synced, written data may be lost,
+    and a second sync would not show that. So all further updates raise :class:`LogError`; the graph can still be read.
+    Open the folder again to go on.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class Database:
         restored = restore("open", self.path, self._manifest, self._device, frames)
         own, wanted = restored.graph._options(), empty._options()
         for name in graph_options:
-            if name not in ("device", "frames", "capacity") and own.get(name) != wanted.get(name):
+            if name not in ("device", "frames", "capacity") and not _same(own.get(name), wanted.get(name)):
                 raise InputError(
                     f"open: the graph in {str(self.path)!r} has {name}={own.get(name)!r}; got {wanted.get(name)!r}"
                 )
@@ -190,6 +192,7 @@ class Database:
         self._position, self.recovery = restored.position, restored.recovery
         self._manifest.write(self._files, self.path)  # a sync of it may have failed, too
         tidy(self._files, self.path, self._manifest)
+        self._manifest = self._manifest.up_to(self.recovery.checkpoint)  # newer ones are damaged: they do not count
         return restored.graph
 
     def __enter__(self) -> Self:
@@ -350,7 +353,7 @@ class Database:
             self._log.flush("checkpoint")
             state, position = self._state(), self._position
         except (LogError, MemoryError) as error:
-            _log.warning("%s: no checkpoint was begun: %s", self.path, error)
+            _log.warning("%s: a checkpoint could not be started: %s", self.path, error)
             return
         self._checkpointer = Thread(target=write, name="dynstore-checkpoint", daemon=True)
         self._checkpointer.start()
@@ -385,6 +388,11 @@ def _positive(name: str, value: int) -> int:
     if not count:
         raise InputError(f"open: {name} is {value!r}; wanted at least 1")
     return count
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two options are equal; columns of edges are so in the same order, as tuples of columns have no names."""
+    return bool(one == other) and (not isinstance(one, dict) or list(one) == list(other))
 
 
 def _make_folder(files: Files, path: Path) -> None:

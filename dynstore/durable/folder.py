@@ -70,6 +70,10 @@ class Manifest:
         """Return that of a new database without a checkpoint."""
         return cls(secrets.token_hex(16), ())
 
+    def up_to(self, version: int) -> Manifest:
+        """Return one of the checkpoints up to a version."""
+        return Manifest(self.token, tuple(each for each in self.checkpoints if each.version <= version))
+
     def write(self, files: Files, folder: Path) -> None:
         """Replace the manifest in a folder; it lasts then."""
         part = folder / (MANIFEST + PART)
@@ -186,7 +190,7 @@ def restore(
     reachable = [each for each in manifest.checkpoints if until is None or each.version <= until]
     if not reachable:
         raise InputError(
-            f"{caller}: the log reaches back to version {manifest.checkpoints[0].version}; version is {until}"
+            f"{caller}: version is {until}; the log reaches back to version {manifest.checkpoints[0].version}"
         )
     checkpoint, state, passed_over = _newest_state(caller, folder, reachable)
     if frames is not None:
@@ -195,7 +199,7 @@ def restore(
     reader = LogReader(caller, folder, manifest.token, checkpoint.version, until)
     made = replay(caller, graph, reader)
     if until is not None and graph.version != until:
-        raise InputError(f"{caller}: the last version is {graph.version}; version is {until}")
+        raise InputError(f"{caller}: version is {until}; the last version is {graph.version}")
     end, cut = reader.end, reader.cut
     if made.refused is not None:
         end, cut = made.refused.start, cut + made.refused.end - made.refused.start

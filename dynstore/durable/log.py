@@ -250,7 +250,7 @@ class Log:
         try:
             self._or_dead(lambda: self.files.sync(self._file))
         except OSError as error:
-            raise LogError(f"{caller}: {self._dead}; whether the last updates survive is not known") from error
+            raise LogError(f"{caller}: {self._dead}; the last updates may be lost in a power failure") from error
         self.durable = version
         with self._waiting:
             self._unsynced -= size

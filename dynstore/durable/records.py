@@ -168,5 +168,5 @@ def _as_numbers(kind: str, columns: dict[str, np.ndarray]) -> list[tuple[str, np
     try:
         numbers = list(encoded_columns(columns))
     except UnicodeEncodeError as error:
-        raise InputError(f"{kind}: a vertex is {error.object!r}; wanted strings that UTF-8 has") from error
+        raise InputError(f"{kind}: a vertex is {error.object!r}; wanted strings that UTF-8 can encode") from error
     return [(name, np.ascontiguousarray(array, array.dtype.newbyteorder("<"))) for name, array in numbers]

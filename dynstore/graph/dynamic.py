@@ -139,7 +139,7 @@ class DynamicGraph(Conversions, Views):
         self.frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
-            raise InputError(f"{CALLER}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
+            raise InputError(f"{CALLER}: reuse_ids=True needs renumber=True, too")
         entries = (check_count(CALLER, "capacity", capacity) or 0) * (1 if directed else 2)
         self.backend: Backend = get_backend(device)
         self.ids: VertexIds

@@ -194,8 +194,10 @@ class Neighborhoods(Queries):
         InputError
             If a vertex is not in the graph.
 
-        Notes ----- For one vertex of a directed graph, edges from it are read from its row. Edges to it are searched
-        among all edges, unless the graph has in-edges already (see :meth:`predecessors`).
+        Notes
+        -----
+        For one vertex of a directed graph, edges from it are read from its row. Edges to it are searched among all
+        edges, unless the graph has in-edges already (see :meth:`predecessors`).
 
         Examples
         --------

@@ -134,8 +134,10 @@ class Operations(Exchanges):
         OutOfMemoryError
             If memory runs out. The graph is unchanged.
 
-        Notes ----- A query for an id that is not yet a vertex finds nothing. A batch of queries alone makes no new
-        version. The first "predecessors" on a directed graph makes the table of in-edges.
+        Notes
+        -----
+        A query for an id that is not yet a vertex finds nothing. A batch of queries alone makes no new version. The
+        first "predecessors" on a directed graph makes the table of in-edges.
 
         Examples
         --------

@@ -223,7 +223,7 @@ class EdgeRecords:
         most = int(np.iinfo(self.number_dtype).max)
         if needed > most:
             raise LimitError(
-                f"edge columns: {needed} records are needed, {self.number_dtype} numbers {most}; "
+                f"edge columns: {needed} records are needed; {self.number_dtype} can number {most}; "
                 'use vertex_dtype="int64"'
             )
         return min(max(MIN_RECORDS, int(ROOM * needed)), most)

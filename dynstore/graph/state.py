@@ -36,7 +36,7 @@ class GraphState(NamedTuple):
     Attributes
     ----------
     options : dict
-        The arguments of :class:`dynstore.DynamicGraph`, but for the device; numbers, strings, bools and None.
+        The arguments of :class:`dynstore.DynamicGraph` without the device; numbers, strings, bools and None.
     num_vertices : int
         V.
     version : int
@@ -79,7 +79,7 @@ class Reading(Display):
         return GraphState(self._options(), num_vertices, self.version, columns)
 
     def _options(self) -> dict[str, Any]:
-        """Return the arguments that make an empty graph like this one, but for the device."""
+        """Return the arguments that make an empty graph like this one, without the device."""
         dtypes = {name: str(dtype) for name, dtype in self.edge_dtypes.items()}
         return {
             "directed": self._directed,

@@ -101,7 +101,8 @@ def search_lengths(streamer: Streamer, source: int, limit: float, parents: bool 
     stages[distances == np.float32(unreached)] = -1
     stages[source] = -1
     left, stage = num_vertices + 1, 0
-    while (waiting := int((stages >= stage).sum())) and waiting < left:
+    # Stage 0 may find none, if all paths have length 0; each later stage that is not the last one finds some.
+    while (waiting := int((stages >= stage).sum())) and (stage < 2 or waiting < left):
         streamer.stream(pids, kernels.FIND_PARENTS, (stage, distances, stages, found))
         left, stage = waiting, stage + 1
     return distances, no_vertex(xp, found)

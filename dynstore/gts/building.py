@@ -105,24 +105,22 @@ def build_from_rows(
         If there are more pages than the format can number.
     """
     num_vertices = offsets.shape[0] - 1
-    degrees = np.diff(offsets).astype(np.int64)
-    sizes = form.page_bytes, form.vertex_bytes, form.entry_bytes, form.max_slots, form.large_capacity
+    sizes = form.page_bytes, form.vertex_bytes, form.entry_bytes, form.max_slots, form.large_capacity, 8 * form.p
     nothing = np.empty(0, dtype=np.int64)
-    count = k_assign_pages(degrees, sizes, nothing, nothing, nothing)
+    count = k_assign_pages(offsets, sizes, nothing, nothing, nothing)
     if count > form.max_pages:
         raise LimitError(
             f"build: the graph needs {count} pages of {form.page_bytes} bytes; p={form.p} numbers {form.max_pages}; "
             "wanted larger pages or a larger p"
         )
     starts, ranges = np.empty(count + 1, dtype=np.int64), np.empty(count, dtype=np.int64)
-    pids = np.empty(num_vertices, dtype=np.int64)
+    records = np.empty(num_vertices, dtype=np.int64)
     if count:
-        k_assign_pages(degrees, sizes, starts, ranges, pids)
+        k_assign_pages(offsets, sizes, starts, ranges, records)
     starts[count] = num_vertices
     pages = np.zeros((count, form.page_bytes), dtype=np.uint8)
     bits = np.empty(0, dtype=np.uint32) if weights is None else weights.astype(np.float32).view(np.uint32)
-    slots = np.arange(num_vertices) - starts[pids] if count else pids
-    records, units, layout = pids | slots << 8 * form.p, pages.view(form.unit), tuple(form.layout.tolist())
+    units, layout = pages.view(form.unit), tuple(form.layout.tolist())
 
     def write(first: int) -> None:
         last = min(first + share, count)
@@ -134,7 +132,7 @@ def build_from_rows(
         list(threads.map(write, range(0, count, share)))
     dtype = np.int32 if num_vertices <= MAX_INT32 else np.int64
     least = 0.0 if weights is None or not weights.shape[0] else float(weights.min())
-    return PagedTopology(form, pages, starts, ranges, degrees.astype(dtype), directed, least)
+    return PagedTopology(form, pages, starts, ranges, np.diff(offsets).astype(dtype), directed, least)
 
 
 def _is_graph(edges: Any) -> bool:

@@ -86,7 +86,7 @@ class GTS(Engine):
         streams: int = 4,
         cache_pages: int = 0,
         cache: str = "fixed",
-        copy_bytes: int = 8 << 20,
+        copy_bytes: int = 32 << 20,
         host_bytes: int | None = None,
         technique: str = "edge",
         attributes: str = "streamed",

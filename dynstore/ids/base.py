@@ -357,7 +357,9 @@ class DenseIds(VertexIds):
         return read_edges(caller, self.backend, edges, names, self.dtype, weight_dtype, validate)
 
     def plan_order(self, degrees: Array) -> Rearrangement:
-        raise InputError("reorder: the graph's ids are its rows' own numbers; make it with renumber=True")
+        raise InputError(
+            "reorder: without renumber=True the ids are the rows, and their order is fixed; make it with renumber=True"
+        )
 
     def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
         return self._find_by(self.backend, caller, ids, num_vertices)

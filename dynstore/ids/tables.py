@@ -293,7 +293,7 @@ class StringTable(IdTable):
         try:
             columns = [self._look_up_rows(part, dtype) for part in parts]
         except UnicodeEncodeError as error:
-            raise InputError(f"{caller}: {error.object!r} is no id: UTF-8 has no bytes for it") from error
+            raise InputError(f"{caller}: {error.object!r} cannot be an id: UTF-8 cannot encode it") from error
         unknown = [column < 0 for column in columns]
         rows = [part.rows(self.backend.to_host(mask)) for part, mask in zip(parts, unknown, strict=True)]
         new, codes = _rank_strings(np.concatenate(rows))

@@ -70,7 +70,7 @@ class TextTable(IdTable):
         try:
             texts = Texts.of_host(self.backend, keys.values)
         except UnicodeEncodeError as error:
-            raise InputError(f"{caller}: {error.object!r} is no id: UTF-8 has no bytes for it") from error
+            raise InputError(f"{caller}: {error.object!r} cannot be an id: UTF-8 cannot encode it") from error
         return texts if keys.codes is None else texts.rows(self.backend.asarray(keys.codes))
 
     def start_match(self, src: Keys, dst: Keys, dtype: np.dtype) -> tuple[Array, Array] | None:

@@ -53,7 +53,7 @@ class Texts:
         Raises
         ------
         UnicodeEncodeError
-            For a string that UTF-8 has no bytes for.
+            For a string that UTF-8 cannot encode.
         """
         if not values.shape[0]:
             return cls.nothing(backend)

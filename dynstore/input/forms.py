@@ -130,8 +130,9 @@ def column_names(edges: Any) -> list[Any]:
 def is_frame(edges: Any) -> bool:
     """Return whether an object is a frame or table of a library that dynstore reads."""
     for module, name in FRAMES:
-        loaded = sys.modules.get(module)
-        if loaded is not None and isinstance(edges, getattr(loaded, name)):
+        # While another thread imports the library, its module is there, but perhaps not yet the class.
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(edges, kind):
             return True
     return False
 

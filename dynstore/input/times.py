@@ -43,7 +43,7 @@ def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[A
     try:
         times = read_numbers(caller, backend, name, column)
     except InputTypeError as error:
-        raise InputTypeError(f"{error}, or date-times; pandas.to_datetime makes them of strings") from error
+        raise InputTypeError(f"{error}, or date-times; pandas.to_datetime converts strings") from error
     if times.dtype == np.uint64 and times.shape[0] and int(times.max()) >= 2**63:
         raise InputError(f"{caller}: `{name}` has {int(times.max())}; times go to {2**63 - 1}")
     if times.dtype.kind == "f" and bool(backend.xp.isnan(times).any()):
@@ -65,7 +65,10 @@ def read_time(caller: str, name: str, value: Any) -> int:
         moment = pandas.Timestamp(value)
         if moment is pandas.NaT:
             raise InputError(f"{caller}: {name} is {value!r}; wanted a time")
-        return int(moment.as_unit("ns").value)
+        try:
+            return int(moment.as_unit("ns").value)
+        except ValueError as error:
+            raise LimitError(f"{caller}: {name} is {value!r}; dates go from 1677 to 2262, as nanoseconds") from error
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer or a date-time, such as a datetime")
     if not -(2**63) <= int(value) < 2**63:
@@ -134,4 +137,6 @@ def parse_dates(caller: str, name: str, column: Any) -> Any:
     try:
         return pandas.to_datetime(np.asarray(column, dtype=object), format="ISO8601", utc=True)
     except ValueError as error:
-        raise InputError(f"{caller}: `{name}` has {first!r} at row 0, or others that are no dates: {error}") from error
+        raise InputError(
+            f"{caller}: `{name}` has {first!r} at row 0, or another value that is no date: {error}"
+        ) from error

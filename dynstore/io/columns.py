@@ -66,7 +66,7 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
     header : sequence of str, or None
         The file's column names, if it has them.
     width : int
-        Number of columns of the first row. Larger numbers are refused, but for the weight where deletions may omit it
+        Number of columns of the first row. Larger numbers are refused, except for the weight, which deletions may omit
         (with an op column): up to 10,000.
 
     Raises

@@ -85,7 +85,7 @@ def is_row(line: str) -> bool:
 
 
 def read_json_lines(where: str, data: bytes) -> dict[str, list[Any]]:
-    """Return the columns of lines with one JSON object each; the names are those of the first.
+    """Return the columns of lines with one JSON object each; an item that a line lacks is None.
 
     Raises
     ------
@@ -100,7 +100,8 @@ def read_json_lines(where: str, data: bytes) -> dict[str, list[Any]]:
     for line, row in zip(lines, rows, strict=False):
         if not isinstance(row, dict):
             raise FileFormatError(f"{where}: {shorten(line.decode(errors='replace'))} is no JSON object")
-    return {name: [row.get(name) for row in rows] for name in (rows[0] if rows else ())}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _read_object(where: str, line: bytes) -> Any:

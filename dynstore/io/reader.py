@@ -55,9 +55,9 @@ def read_events(
 ) -> EventTable:
     """Read an edge list or a stream of edge events.
 
-    Text with blanks, tabs, commas or semicolons between its fields, Matrix Market (coordinate), METIS (``.graph``) and
-    Parquet files; all but Parquet may be compressed with gzip, xz or bzip2, and be in a tar archive like SuiteSparse's:
-    the file with the archive's name is read. Lines that start with ``#`` or ``%`` are comments.
+    It reads text with blanks, tabs, commas or semicolons between fields, Matrix Market (coordinate), METIS (``.graph``)
+    and Parquet files. All except Parquet may be compressed with gzip, xz or bzip2, or be in a tar archive like those of
+    SuiteSparse: the file with the archive's name is read. Lines that start with ``#`` or ``%`` are comments.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def read_events(
     Returns
     -------
     EventTable
-        Its name is the file's name. ``ids`` has what the numbers stand for, if there are any.
+        Its name is the file's name. ``ids`` has the ids of numbered vertices, if there are any.
 
     Raises
     ------

@@ -97,10 +97,10 @@ class Applier:
         leaving: Rows | None = None
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
-            assert rows.deletes is not None
             if self.window is None:
                 entering, leaving = settled(rows, self.G.is_directed())
             else:  # the window slides first
+                assert rows.deletes is not None
                 last = last_of_each_pair(rows, self.G.is_directed())
                 entering, leaving = rows[~rows.deletes], last[last.deletes]
             parts = [entering]

@@ -70,7 +70,7 @@ class Engine:
     monitors : list of StreamMonitor
     over : threading.Event
         Set when the last batch has been applied.
-    failure : Exception or None
+    failure : BaseException or None
         What has ended the stream.
     newest_arrived, newest_applied : int or float, or None
         Times.
@@ -92,7 +92,7 @@ class Engine:
         self.journal = find_journal(G)
         self.over = Event()
         self.state: State = "ready"
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.newest_arrived: int | float | None = None
         self.newest_applied: int | float | None = None
         self._failed = self._stopping = False
@@ -157,7 +157,7 @@ class Engine:
         with self._asking:
             self._answer(question)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         if not self._failed:
             self._failed, self.failure = True, error
             self.meter.error(str(error) or type(error).__name__)
@@ -171,8 +171,8 @@ class Engine:
             pass
         except DynstoreError as error:  # of a row, or of a full queue
             self._fail(error)
-        except Exception as error:
-            failure = StreamError(f"Stream: the source could not go on: {error or type_name(error)}")
+        except BaseException as error:  # also SystemExit: a thread that ends without a word leaves all others waiting
+            failure = StreamError(f"Stream: the source could not go on: {str(error) or type_name(error)}")
             failure.__cause__ = error
             self._fail(failure)
         self.pending.end()
@@ -240,7 +240,7 @@ class Engine:
             self.graph.backend.synchronize()
             if self.journal is not None:
                 self.journal.flush()
-        except Exception as error:
+        except BaseException as error:
             self._fail(error)
         self._staging.close()
         with self.pending.changed:
@@ -314,7 +314,7 @@ class Engine:
             monitor.after_batch(self._event_time())
         self.meter.stage("monitors", begun)
         self.meter.batch(taken.arrivals, late)
-        done = taken.position if reach is None else reach
+        done = taken.position if reach is None else reach.position
         if done.whole:
             self._commits.append((self.graph.version, done.source))
 
@@ -355,5 +355,5 @@ class Engine:
 def _settle(question: Question, view: Callable[[], Any]) -> None:
     try:
         question.future.set_result(question.query(view()))
-    except Exception as error:
+    except BaseException as error:
         question.future.set_exception(error)

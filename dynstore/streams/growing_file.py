@@ -114,14 +114,14 @@ class FileSource(BaseSource):
         if not whole and data and not self._follow:
             whole = len(data)
         if not whole:
-            self._look_for_changes(len(data))
+            self._look_for_changes(self._offset, len(data))
             return None
         self._offset += whole
         assert self._read is not None
         return self._read(data[:whole]), self._offset
 
     def _begin(self) -> bool:
-        """Read the first line; return False if it is not there yet."""
+        """Read the first line; return False if it is not there yet, and look whether there is another file then."""
         if self._is_json:
             self._read = lambda data: read_json_lines(str(self._path), data)
             self._offset = self._wanted
@@ -136,10 +136,14 @@ class FileSource(BaseSource):
                 self._read = reader.read
                 return True
             offset += len(line)
+        self._look_for_changes(offset, len(line))
         return False
 
-    def _look_for_changes(self, unfinished: int) -> None:
-        """Go on with another file of the same name, or from the start of one that was truncated."""
+    def _look_for_changes(self, read: int, unfinished: int) -> None:
+        """Go on with another file of the same name, or from the start of one that was truncated.
+
+        ``read``, ``unfinished``: the bytes of whole lines that were read, and those behind them.
+        """
         if not self._follow:
             return
         try:
@@ -147,12 +151,18 @@ class FileSource(BaseSource):
         except FileNotFoundError:  # it is between two names
             return
         if there.st_ino != mine.st_ino or there.st_dev != mine.st_dev:
+            if mine.st_size > read + unfinished:  # lines that came before it was replaced
+                return
+            try:
+                fresh = self._path.open("rb")
+            except FileNotFoundError:  # it has gone again
+                return
             lost = f"; its last line, of {unfinished} bytes, has no end and is left out" if unfinished else ""
             _log.warning("FileSource: %s was replaced by another file%s", self._path, lost)
             self.rotations += 1
             self._file.close()
-            self._file = self._path.open("rb")
-        elif there.st_size < self._offset:
+            self._file = fresh
+        elif there.st_size < read:
             _log.warning("FileSource: %s was truncated to %d bytes; it is read anew", self._path, there.st_size)
             self.truncations += 1
         else:

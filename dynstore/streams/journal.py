@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dynstore.streams.pending import Position
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dynstore.graph import DynamicGraph
 
-__all__ = ["Journal", "find_journal", "pack", "unpack"]
+__all__ = ["Journal", "Start", "find_journal", "pack", "unpack"]
 
 
 class Journal(Protocol):
@@ -39,13 +39,21 @@ def find_journal(G: object) -> Journal | None:
     return getattr(G, "_journal", None)
 
 
-def pack(position: Position, newest: Any, reach: Position | None = None) -> bytes:
-    """Return how far a stream has come as a record of the log has it; ``reach``: where the rows of its window begin."""
-    more = [] if reach is None else [[reach.source, reach.skip, reach.whole]]
+class Start(NamedTuple):
+    """Where the rows of a window begin, and the newest time before them."""
+
+    position: Position
+    newest: Any
+
+
+def pack(position: Position, newest: Any, start: Start | None = None) -> bytes:
+    """Return how far a stream has come as a record of the log has it; ``start``: of the rows of its window."""
+    place = None if start is None else start.position
+    more = [] if place is None or start is None else [[place.source, place.skip, place.whole], start.newest]
     return json.dumps([position.source, position.skip, position.whole, newest, *more]).encode()
 
 
-def unpack(record: bytes) -> tuple[Position, Any, Position | None]:
+def unpack(record: bytes) -> tuple[Position, Any, Start | None]:
     """Return what :func:`pack` was given."""
     source, skip, whole, newest, *more = json.loads(record)
-    return Position(source, skip, whole), newest, Position(*more[0]) if more else None
+    return Position(source, skip, whole), newest, Start(Position(*more[0]), more[1]) if more else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from dynstore.adapters.libraries import require
@@ -13,6 +14,7 @@ __all__ = ["KafkaSource"]
 
 MOST = 256  # messages a call
 CALL_S = 10.0
+_log = logging.getLogger("dynstore")
 
 
 class KafkaSource(BaseSource):
@@ -35,10 +37,15 @@ class KafkaSource(BaseSource):
     def __init__(self, topic: str, group: str = "dynstore", servers: str = "localhost:9092", **options: Any) -> None:
         kafka = require("KafkaSource", "confluent_kafka")
         self._kafka, self._topic = kafka, topic
-        config = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
+        config: dict[str, Any] = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
+        config["reconnect.backoff.ms"] = 1000  # librdkafka logs each attempt
         config |= {name.replace("_", "."): value for name, value in options.items()}
-        self._consumer: Any = kafka.Consumer(config)
-        found = self._consumer.list_topics(topic, timeout=CALL_S).topics[topic]
+        self._consumer: Any = kafka.Consumer(config, logger=_log)
+        try:
+            found = self._consumer.list_topics(topic, timeout=CALL_S).topics[topic]
+        except kafka.KafkaException:
+            self._consumer.close()
+            raise
         if found.error is not None:
             self._consumer.close()
             raise InputError(f"KafkaSource: {servers} has no topic {topic!r}: {found.error}")

@@ -105,11 +105,11 @@ def decode(message: bytes) -> Any:
 
 
 def decode_all(messages: Sequence[bytes]) -> Any:
-    """Return the rows of several messages with the same columns."""
+    """Return the rows of several messages; a column that a message lacks has nulls there."""
+    if not any(message.startswith(ARROW_START) for message in messages):
+        return decode(b"\n".join(messages))
     tables = [decode(message) for message in messages]
     if len(tables) == 1:
         return tables[0]
-    if all(isinstance(table, Mapping) for table in tables):
-        return {name: [item for table in tables for item in table[name]] for name in tables[0]}
     pyarrow = require("decode", "pyarrow")
     return pyarrow.concat_tables([_as_table(pyarrow, table) for table in tables], promote_options="permissive")

@@ -104,7 +104,7 @@ class Delivery:
                 self._next, self._busy = None, True
             try:
                 self._callback(tick)
-            except Exception as error:
+            except BaseException as error:  # also SystemExit, which would end the thread
                 self._meter.error(f"the callback of {self._name} raised {type_name(error)}: {error}")
                 _log.warning("Stream: the callback of %s raised", self._name, exc_info=True)
 

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from dynstore.errors import InputError
-from dynstore.streams.journal import find_journal, pack, unpack
+from dynstore.streams.journal import Start, find_journal, pack, unpack
 from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
@@ -24,25 +24,27 @@ class Reach:
     Parameters
     ----------
     window : Window
-    before : Position or None
-        Where the rows begin that the window has.
+    before : Start or None
+        Of the rows that the window has.
     newest : int or float, or None
-        The newest time of these rows.
+        The newest time so far.
     """
 
-    def __init__(self, window: Window, before: Position | None, newest: int | float | None) -> None:
+    def __init__(self, window: Window, before: Start | None, newest: int | float | None) -> None:
         self._window, self._total = window, len(window)
         self._known = (window.by == "time" or window.step is None) and not (len(window) and before is None)
-        self._batches: deque[tuple[Any, Position]] = deque()  # the newest time, or the number of all rows; and before
+        self._newest = newest
+        self._batches: deque[tuple[Any, Start]] = deque()  # the newest time, or the number of all rows; and before
         if len(window) and before is not None:
             self._batches.append((newest if window.by == "time" else self._total, before))
 
-    def take_in(self, ready: Ready) -> Position | None:
+    def take_in(self, ready: Ready) -> Start | None:
         """Return where the rows will begin once the window has a batch; None if that is not known."""
         if not self._known:
             return None
         # Rows before the first one do no harm: they leave again. A source with parts may give them in another order.
-        before = Position(ready.taken.begins.source, 0, ready.taken.begins.whole)
+        before = Start(Position(ready.taken.begins.source, 0, ready.taken.begins.whole), self._newest)
+        self._newest = ready.newest
         if self._window.by == "time":
             if ready.rows and ready.entered is not None:
                 self._batches.append((ready.entered, before))
@@ -56,7 +58,7 @@ class Reach:
         return self._batches[0][1] if self._batches else before
 
 
-def resume(G: Any, window: Window | None) -> tuple[Position, Any, Position | None] | None:
+def resume(G: Any, window: Window | None) -> tuple[Position, Any, Start | None] | None:
     """Return where a stream goes on, the newest time before, and where the rows in its window begin; None: anywhere.
 
     The rows of a window that is new are read again. The graph is emptied for them, in the same record of the log in
@@ -82,6 +84,6 @@ def resume(G: Any, window: Window | None) -> tuple[Position, Any, Position | Non
     if reach is None:
         return None if position is None else (position, newest, None)
     if window.is_behind:
-        with journal.positioned(pack(reach, None, reach)):
+        with journal.positioned(pack(*reach, reach)):
             G.clear()
-    return reach, None, None
+    return *reach, None

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.errors import InputError, InputTypeError, unknown_name
-from dynstore.input.forms import column_names, is_frame, open_edges, split_columns
+from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns
 from dynstore.input.times import parse_dates, read_times
 from dynstore.io import OP_DELETE, EventTable
 
@@ -93,7 +93,7 @@ class RowReader:
     G : DynamicGraph
     columns : mapping, or None
         Role -> name of the column: "source", "destination", "weight", "time", "op". A column of a role that is not
-        named is called like the role, and may be missing, but for source and destination.
+        named is called like the role. Only source and destination must be there.
     weighted : bool
         Whether rows need weights.
     timed : bool
@@ -163,20 +163,18 @@ class RowReader:
             return table.get(names[role])
 
         src, dst = (as_array(column(role)) for role in ROLES[:2])
+        ops = None if column("op") is None else as_array(column("op"))
         rows = Rows(
             src,
             dst,
             as_array(column("weight")) if self._weighted else None,
             None if column("time") is None else self._read_times(names["time"], column("time")),
-            None if column("op") is None else _read_ops(names["op"], as_array(column("op"))),
+            None if ops is None else _read_ops(names["op"], ops),
             tuple(as_array(table[name]) for name in self._extra),
         )
-        for name, array in zip(wanted, (rows.dst, rows.weights, rows.times, rows.deletes), strict=False):
-            if array is not None and array.shape != src.shape:
-                raise InputError(
-                    f"{CALLER}: a column of a batch, `{name}` or one beside it, has {array.shape[0]} items, "
-                    f"`{names['source']}` has {src.shape[0]}; they must be equal"
-                )
+        read = zip(ROLES, (src, dst, rows.weights, rows.times, ops), strict=True)
+        columns = [(names[role], array) for role, array in read if array is not None]
+        check_lengths(CALLER, columns, dict(zip(self._extra, rows.extra, strict=True)))
         return rows
 
     def _read_times(self, name: str, column: Any) -> np.ndarray:
@@ -203,12 +201,16 @@ def as_array(column: Any) -> np.ndarray:
 
 
 def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:
-    """Return which rows delete; None if none does. An op is a word or sign, or a number of an event table."""
+    """Return which rows delete; None if none does. An op is a word or sign, or a number of an event table.
+
+    A row without one inserts: in lines of JSON it may be missing in some, and a batch has any of them.
+    """
     if ops.dtype.kind in "iu":
         deletes = ops == OP_DELETE
     else:
+        missing = np.array([op is None for op in ops], np.bool_) if ops.dtype == object else False
         deletes = np.isin(ops.astype("U"), DELETE)
-        bad = ~(deletes | np.isin(ops.astype("U"), INSERT))
+        bad = ~(deletes | np.isin(ops.astype("U"), INSERT) | missing)
         if bad.any():
             row = int(bad.argmax())
             raise InputError(f"{CALLER}: `{name}` is {ops[row]!r} at row {row}; wanted '+', '-', 'insert' or 'delete'")
@@ -233,6 +235,7 @@ def settled(rows: Rows, directed: bool) -> tuple[Rows, Rows]:
     deletion of its pair comes after it. All of these are kept, as an edge gets the greatest time of its rows.
     """
     _, pairs = np.unique(_pairs_of(rows, directed), return_inverse=True)
+    assert rows.deletes is not None
     last = np.full(len(rows), -1)  # the row of each pair's last deletion
     deletions = np.flatnonzero(rows.deletes)
     last[pairs[deletions]] = deletions

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.input.forms import is_frame, open_edges
 from dynstore.io import EventTable
@@ -171,7 +173,8 @@ def as_source(given: Any) -> Source:
         return open_source(given)
     if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
         return TableSource(given)
-    if isinstance(given, list) and given and isinstance(given[0], tuple) and isinstance(given[0][0], int | str):
+    first = given[0] if isinstance(given, list) and given else None
+    if isinstance(first, tuple) and first and isinstance(first[0], int | np.integer | str):
         return TableSource(given)
     if isinstance(given, Iterable):
         return IterableSource(given)

@@ -84,8 +84,10 @@ class Stream:
     InputError
         For arguments that do not fit.
 
-    Notes ----- A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied,
-    the whole batch is not applied, and the stream ends with the graph's error.
+    Notes
+    -----
+    A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied, the whole
+    batch is not applied, and the stream ends with the graph's error.
 
     Examples
     --------
@@ -113,7 +115,9 @@ class Stream:
         if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
         if isinstance(G, ShardedGraph) and window is not None:
-            raise InputError(f"{CALLER}: window is {window!r}; a graph on several ranks has none yet. Leave it out")
+            raise InputError(
+                f"{CALLER}: window is {window!r}; a graph on several ranks does not support it yet. Leave it out"
+            )
         length = None
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):
@@ -300,7 +304,7 @@ class Stream:
         """
         meter = self._engine.meter
         if isinstance(self.graph, ShardedGraph):
-            raise InputError(f"monitor: the answer {name!r} is wanted of a graph on several ranks, which has none yet")
+            raise InputError(f"monitor: got {name!r}; a graph on several ranks does not support monitors yet")
         monitor = StreamMonitor(self.graph, name, on_result, every, changed_only, min_change, params, meter)
         self._engine.monitors.append(monitor)
         return monitor

@@ -7,7 +7,8 @@ sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph; ``dynstore.test
 
 In parts: ``--limit 600 --json ends.json``, then ``--limit 600 --json ends.json --again ends.json`` as long as there are
 tests that did not run. They come first; those that failed run again after them. With names of modules only these run,
-and a page that is there keeps what it says of the others. ``--read ends.json`` makes the page and runs nothing.
+in this order: name quick ones first. A page that is there keeps what it says of other modules. ``--read ends.json``
+makes the page and runs nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ __all__ = ["find_tests", "main", "run_tests"]
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
 ABOUT = "about"  # what a file of outcomes says of its run
+WHILE_IT_RAN = "while it ran"
 # What is not run again.
 SETTLED = ("passed", "skipped")
 LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first
@@ -185,8 +187,21 @@ def _read(out: Path) -> Iterator[list[str]]:
             yield json.loads(line)
 
 
-def _is_left(outcomes: Outcomes, name: str) -> bool:
-    return outcomes.get(name, {}).get("outcome") == NOT_RUN
+def _left_in_turn(paths: list[Path], outcomes: Outcomes) -> list[str]:
+    """Return the tests of some modules that failed or did not run, in the order in which they run again.
+
+    First come those that did not begin, then those that were running when time was up, then those that failed; each
+    in the order of the modules.
+    """
+    turns = {f"{path.parent.name}/{path.name}": turn for turn, path in enumerate(paths)}
+    turns |= {path.name: turn for turn, path in enumerate(paths)}
+    left = []
+    for name, end in outcomes.items():
+        turn = turns.get(name.partition("::")[0])
+        if end["outcome"] not in SETTLED and turn is not None:
+            began = end["outcome"] != NOT_RUN or end.get("reason", "").endswith(WHILE_IT_RAN)
+            left.append((end["outcome"] != NOT_RUN, began, turn, name))
+    return [name for *_, name in sorted(left)]
 
 
 def _run_both(
@@ -202,9 +217,9 @@ def _run_both(
     for place, which in enumerate(RUNS):
         share_s = round((end - time.monotonic()) / (len(RUNS) - place))
         earlier = both.get(which, {})
-        settled = {name: end for name, end in earlier.items() if end["outcome"] in SETTLED}
-        if not earlier or len(settled) < len(earlier):
-            names = sorted(earlier.keys() - settled.keys(), key=lambda name: (not _is_left(earlier, name), name))
+        names = _left_in_turn(paths, earlier)
+        if names or not earlier:
+            settled = {name: end for name, end in earlier.items() if name not in names}
             both[which] = {**settled, **run_tests(which, paths, share_s, jobs, names, test_limit_s)}
         if kept is not None:
             kept.write_text(json.dumps({ABOUT: _describe_run(), **both}, indent=1), encoding="utf-8")
@@ -275,7 +290,7 @@ def _make_page(about: Mapping[str, Any], theirs: Outcomes, ours: Outcomes, earli
     modules, its_preface = read_page(earlier.read_text(encoding="utf-8"))
     if modules.keys() <= found.keys():
         return render_page(found, preface)
-    if f"cuGraph {about['cugraph']}'s" not in its_preface:
+    if f"cuGraph {about['cugraph']}," not in " ".join(its_preface.split()):
         raise InputError(f"compatibility: {str(earlier)!r} is not of cuGraph {about['cugraph']}; run all modules anew")
     return render_page({**modules, **found}, its_preface)
 

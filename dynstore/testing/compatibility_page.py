@@ -32,44 +32,52 @@ Outcomes = Mapping[str, Mapping[str, str]]
 
 NOT_RUN = "not run"
 OUT_OF_TIME = "timed out"  # so begins the reason of a test that the end of time has stopped
-COLUMNS = ("tests", "pass with cuGraph", "pass with the drop-in", "pass with cuGraph only", "did not run at least once")
+COLUMNS = ("tests", "pass with cuGraph", "pass with the drop-in", "pass with cuGraph only", "not run")
 ALL = "all"
 LOST, OTHERS = "## Tests that pass with cuGraph only", "## Tests that do not pass with cuGraph, by reason"
 NONE = "None."
 WIDTH = 100  # of the page's lines
 LONGEST = 160  # characters of a reason
 FIRST = (
-    "These are cuGraph {version}'s own tests, run twice: with cuGraph as it is, and with "
-    "`dynstore.adapters.cugraph` of dynstore {dynstore} in its place ({remark}). "
-    "At the end it says why tests do not pass with cuGraph itself."
+    "dynstore's drop-in for cuGraph has to pass cuGraph's own tests. These are the tests of cuGraph {version}, run "
+    "twice: with cuGraph itself, and with `dynstore.adapters.cugraph` of dynstore {dynstore} instead of it ({remark}). "
+    "The lists below the table have the tests that do not pass, and the reasons."
 )
 PREFACE = """\
 # Compatibility
 
 {first}
 
+## Run the tests yourself
+
     python -m dynstore.testing.cugraph_data DATA --from cugraph/datasets
     export RAPIDS_DATASET_ROOT_DIR=$PWD/DATA
     python -m dynstore.testing.compatibility --out docs/compatibility.md
 
-`cugraph/datasets` is from cuGraph's repository. Its history has `dining_prefs.csv`, and the files
-that cuGraph's checksums are of for `small_line`, `toy_graph` and `toy_graph_undirected`. The first
-command copies the folder and makes the results that traversals are compared with, by NetworkX. The
-data sets that are only on cuGraph's server are left out: the tests of `utils/test_dataset.py` that
-load them fail without a network.
+The first command makes the tests' data. `cugraph/datasets` is a folder of cuGraph's repository. The
+command copies it, and computes by NetworkX the results that tests of searches need. Some files are
+only in older commits of that repository: `dining_prefs.csv`, and the versions of `small_line`,
+`toy_graph` and `toy_graph_undirected` that cuGraph's checksums belong to. Other data sets are only
+on cuGraph's server. Without a network, the tests of `utils/test_dataset.py` that load these fail.
 
 The last command needs RAPIDS and pytest-xdist (`pip install '.[test]'`).
 
-- `--jobs 8` runs eight processes at once. All share one GPU, so choose the number by its memory.
-- A test that crashes its process fails alone; the others go on in a new process.
-- `--test-limit` is in seconds: a test that takes longer fails, so a test that hangs costs no more.
-- `--limit` is in seconds, for each of the two runs; the second may use what the first leaves. What
-  does not run within it is listed as not run.
-- `--json ends.json` keeps the outcomes. `--again ends.json` runs only what failed in it or did not
-  run: first what did not run, then what failed. So a long run can be made in parts.
-- The command takes all modules for one GPU, or those that are named: `structure/test_graph.py`.
-  What a page that is there says of other modules stays.
-- `--read ends.json` runs nothing: it makes the page of outcomes that were kept.
+| option | what it does |
+|---|---|
+| module names, such as `structure/test_graph.py` | run only these modules; the rest of the page stays as it is |
+| `--jobs 8` | run eight processes at once; they share one GPU and its memory |
+| `--test-limit SECONDS` | a test that takes longer fails |
+| `--limit SECONDS` | a limit for each of the two runs; the second may use what the first leaves |
+| `--json ends.json` | keep the outcomes of all tests |
+| `--again ends.json` | run only the tests that have not run yet, and then those that failed |
+| `--read ends.json` | run nothing; make the page from kept outcomes |
+
+If a test crashes its process, only this test fails; the others go on in a new process. Tests that
+are left when the time of a run is up count as "not run".
+
+## Results
+
+"Not run" counts tests that did not run in at least one of the two runs.
 """
 
 

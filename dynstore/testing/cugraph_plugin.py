@@ -27,6 +27,7 @@ import pytest
 from dynstore.adapters import cugraph as drop_in
 from dynstore.adapters.libraries import require
 from dynstore.errors import MissingDependencyError
+from dynstore.testing.compatibility import WHILE_IT_RAN
 from dynstore.testing.compatibility_page import NOT_RUN
 
 __all__ = [
@@ -72,7 +73,7 @@ class _Writer:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Write that a test has begun, so that a hanging test is known."""
-        self._write(nodeid, NOT_RUN, "while it ran")
+        self._write(nodeid, NOT_RUN, WHILE_IT_RAN)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, report: Any) -> None:

@@ -59,17 +59,18 @@ class Window:
         "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in float64; they
         are exact for whole numbers below 2**53.
     step : int, float, str or timedelta, optional
-        Rows leave only in multiples of this: so many rows at once, or so much time at once (the start of the window is
-        then a multiple of ``step``).
+        Rows leave only in multiples of this number of rows, or of this length of time.
 
     Raises
     ------
     InputError
         For a graph that has edges or another window, and for arguments that do not fit.
 
-    Notes ----- An edge that is deleted by hand stays out until a row names its pair again. A late row brings it back,
-    too, with one exception: with ``keep="latest"`` in a graph with weights or extra columns, a row that is older than
-    another row of its pair changes nothing.
+    Notes
+    -----
+    An edge that is deleted by hand stays out until a row names its pair again. A late row brings it back, too, with one
+    exception: with ``keep="latest"`` in a graph with weights or extra columns, a row that is older than another row of
+    its pair changes nothing.
 
     The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,

@@ -189,7 +189,7 @@ def test_names_and_parameters_are_checked_at_once(device: str) -> None:
         graph.track("betweenness_centrality")
     with pytest.raises(InputTypeError, match="track: bfs: unknown parameter 'source'; known: 'start', "):
         graph.track("bfs", source=1)
-    with pytest.raises(InputTypeError, match="bfs: got neither of 'start' and 'i_start'"):
+    with pytest.raises(InputTypeError, match="bfs: 'start' is missing; wanted the vertices"):
         graph.track("bfs")
     with pytest.raises(InputError, match="bfs: Found invalid vertex in the input sources: got 99"):
         graph.track("bfs", start=99)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.papers import all_papers, gpma, graphvine, lpma, slab_hash
+from dynstore.benchmarks.papers import all_papers, gpma, graphvine, gts, lpma, slab_hash
 from dynstore.benchmarks.papers import bench as papers_bench
 from dynstore.benchmarks.papers import run as papers_run
 from dynstore.benchmarks.papers.contest import CONTESTANTS, Contestant, Experiment, Figure, PapersJob, PapersResult
@@ -42,7 +42,7 @@ def only(name: str) -> tuple[Experiment, ...]:
 
 @pytest.mark.parametrize("device", REAL_DEVICES)
 def test_every_experiment_runs_in_its_short_form(device: str) -> None:
-    data = "pokec,road_usa,germany_osm,rmat-15,coPapersDBLP"
+    data = "pokec,road_usa,germany_osm,rmat-15,coPapersDBLP,twitter,rmat28,rmat30"
     result = run(all_papers.EXPERIMENTS, device=device, data=data)
     assert result.disagreement is None
     wanted = {found.name for found in all_papers.EXPERIMENTS}
@@ -56,7 +56,7 @@ def test_every_experiment_runs_in_its_short_form(device: str) -> None:
 
 
 def test_the_papers_suite_is_all_the_others() -> None:
-    parts = [gpma, lpma, slab_hash, graphvine]
+    parts = [gpma, lpma, slab_hash, graphvine, gts]
     assert [found for part in parts for found in part.EXPERIMENTS] == list(all_papers.EXPERIMENTS)
     assert len({found.name for found in all_papers.EXPERIMENTS}) == len(all_papers.EXPERIMENTS)
     assert all_papers.SUITE.make_job().skip_missing

@@ -17,7 +17,6 @@ from dynstore.benchmarks.papers.data import DATA_SETS
 from dynstore.benchmarks.papers.printed import (
     BESIDE,
     BULK,
-    CLAIMS,
     COPIES,
     CUT,
     FROM_DEVICE,
@@ -29,7 +28,7 @@ from dynstore.benchmarks.papers.printed import (
     TOGETHER,
     Claim,
 )
-from dynstore.benchmarks.papers.show import claim_table, find_ratios, tables
+from dynstore.benchmarks.papers.show import ALL_CLAIMS, ALL_PRINTED, claim_table, find_ratios, tables
 from dynstore.benchmarks.schema import check_document
 from dynstore.cli import app
 
@@ -45,7 +44,7 @@ def figure(contestant: str, *times: float, data: str = "pokec", row: str = "", b
 
 
 def test_every_printed_table_belongs_to_an_experiment_and_its_sets() -> None:
-    for name, printed in PRINTED.items():
+    for name, printed in ALL_PRINTED.items():
         assert printed.unit == EXPERIMENTS[name].unit
         assert all(len(values) == len(printed.columns) for values in printed.values.values())
         sets = {data for data, _, _ in printed.values}
@@ -73,7 +72,7 @@ def test_some_printed_figures() -> None:
 
 
 def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
-    for claim in CLAIMS:
+    for claim in ALL_CLAIMS:
         experiment = EXPERIMENTS[claim.experiment]
         labels = {found if isinstance(found, str) else found.label for found in experiment.contestants}
         assert {claim.of, claim.over} - {""} <= labels, claim

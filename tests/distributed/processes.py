@@ -1,6 +1,7 @@
 """Ranks as processes: a program for each, which ends with 0 if a sharded graph there is like one graph.
 
-``mpirun -n 2 python -m mpi4py tests/distributed/processes.py mpi`` or ``python tests/distributed/processes.py nccl 2``.
+``mpirun -n 2 python -m mpi4py tests/distributed/processes.py mpi`` or ``python tests/distributed/processes.py nccl 2``;
+with ``collectives`` behind it, only these.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 import dynstore
 from dynstore import distributed, gts
-from dynstore.benchmarks.costs.sharded import run_by_nccl
+from dynstore.benchmarks.ranks.engines import run_by_nccl
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError
 
@@ -20,10 +21,15 @@ __all__ = ["check"]
 
 
 def check(comm: Communicator) -> None:
-    """Compare a sharded graph on these ranks with one graph; assert that all collectives do what they say."""
-    check_collectives(comm)
-    check_pages(comm)
-    check_stream(comm)
+    """Assert that all collectives do what they say, and compare what is built on them with one graph."""
+    for part in (check_collectives, check_graphs, check_pages, check_stream):
+        part(comm)
+        if comm.rank == 0:
+            print("PASS", part.__name__, flush=True)
+
+
+def check_graphs(comm: Communicator) -> None:
+    """Compare sharded graphs on these ranks with one graph."""
     random = np.random.default_rng(5)
     for directed, renumber in ((True, False), (False, False), (False, True)):
         options: dict[str, Any] = {"directed": directed, "weighted": True, "renumber": renumber, "frames": "pandas"}
@@ -127,4 +133,5 @@ if __name__ == "__main__":
 
         check(MpiCommunicator())
     else:
-        run_by_nccl(check, int(sys.argv[2]))
+        run_by_nccl(check_collectives if "collectives" in sys.argv else check, int(sys.argv[2]))
+        print("PASS", *sys.argv[1:], flush=True)

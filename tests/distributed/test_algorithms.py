@@ -108,15 +108,30 @@ def test_triangles(monkeypatch: pytest.MonkeyPatch, ranks: int, max_pairs: int) 
         assert found[1].equals(dynstore.triangle_count(one, [5, 3]))
 
 
-def test_on_kernels_of_the_device(backend_name: str) -> None:
-    columns = np.array([0, 1, 2, 5, 9, 7, 2]), np.array([1, 2, 3, 6, 5, 7, 0])
-    one = dynstore.DynamicGraph.from_edges(columns, directed=False, device="cpu")
-    for found in sharded(
-        backend_name, 2, columns, [lambda G: distributed.bfs(G, 0), CALLS[2], CALLS[3]], directed=False
-    ):
-        assert found[0]["distance"].tolist() == dynstore.bfs(one, 0)["distance"].tolist()
-        assert found[1]["labels"].tolist() == dynstore.weakly_connected_components(one)["labels"].tolist()
-        np.testing.assert_allclose(found[2]["pagerank"], dynstore.pagerank(one, tol=1e-6)["pagerank"], atol=1e-5)
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"vertex_dtype": "int64"}])
+@pytest.mark.parametrize("directed", [True, False])
+def test_on_kernels_of_the_device(backend_name: str, directed: bool, options: dict) -> None:
+    """A hub, whose row is cut into pieces, short rows, a loop, a path, and vertices without edges."""
+    random = np.random.default_rng(SEED)
+    hub, path = random.permutation(150)[:80], np.arange(160, 166)
+    columns = [
+        np.concatenate((np.full(80, 7), random.integers(0, 150, 40), [5], path)),
+        np.concatenate((hub, random.integers(0, 150, 40), [5], path + 1)),
+    ]
+    columns += [random.random(len(columns[0])).astype(np.float32)] if options.get("weighted") else []
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), directed=directed, device="cpu", **options)
+    calls = [
+        lambda G: distributed.bfs(G, [7, 160]),
+        lambda G: distributed.bfs(G, 0, return_predecessors=False),
+        CALLS[2],
+        lambda G: distributed.pagerank(G, max_iter=6, tol=0.0, fail_on_nonconvergence=False)[0],
+    ]
+    ranked = dynstore.pagerank(one, max_iter=6, tol=0.0, fail_on_nonconvergence=False)[0]
+    for found in sharded(backend_name, 2, columns, calls, directed=directed, **options):
+        assert found[0].equals(dynstore.bfs(one, [7, 160]))
+        assert found[1].equals(dynstore.bfs(one, 0, return_predecessors=False))
+        assert found[2].equals(dynstore.weakly_connected_components(one))
+        np.testing.assert_allclose(found[3]["pagerank"], ranked["pagerank"], rtol=1e-4)
 
 
 def test_a_long_path_over_all_ranks() -> None:

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from collections.abc import Sequence
 from functools import reduce
-from threading import local
+from threading import Timer, local
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from dynstore import distributed
 from dynstore.distributed import Communicator, NcclCommunicator, new_identifier
 from dynstore.errors import MissingDependencyError, OutOfMemoryError, RankError
-from tests.distributed.processes import check_collectives, check_pages
+from tests.distributed.processes import check_collectives, check_graphs, check_pages
 
 STREAM = 7  # stands for CuPy's current stream
 # NCCL's numbers, as CuPy has them: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
@@ -37,11 +37,13 @@ class Pointer:
         self.ptr, self.size = place, size
 
     def copy_from_host_async(self, place: int, size: int) -> None:
-        assert type(place) is int and 0 < size <= self.size
+        assert type(place) is int
+        assert 0 < size <= self.size
         ctypes.memmove(self.ptr, place, size)
 
     def copy_to_host_async(self, place: int, size: int) -> None:
-        assert type(place) is int and 0 < size <= self.size
+        assert type(place) is int
+        assert 0 < size <= self.size
         ctypes.memmove(place, self.ptr, size)
 
 
@@ -70,9 +72,12 @@ def memory(values: Any, *args: Any, **kwargs: Any) -> Any:
 
 def check_call(places: Sequence[int], count: int, kind: int, stream: int) -> np.dtype:
     """Check what NCCL checks of all calls; return the dtype."""
-    assert all(type(place) is int for place in places) and type(count) is int and count >= 0
+    assert all(type(place) is int for place in places)
+    assert type(count) is int
+    assert count >= 0
     assert all(places) or count == 0
-    assert type(kind) is int and stream == STREAM
+    assert type(kind) is int
+    assert stream == STREAM
     return NUMPY[kind]
 
 
@@ -80,8 +85,11 @@ class Nccl:
     """NCCL's communicator, over the threads' own. It refuses what NCCL does, and calls outside of their group."""
 
     def __init__(self, size: int, identifier: Any, rank: int) -> None:
-        assert type(size) is int and type(rank) is int and 0 <= rank < size
-        assert type(identifier) is bytes and len(identifier) == 128
+        assert type(size) is int
+        assert type(rank) is int
+        assert 0 <= rank < size
+        assert type(identifier) is bytes
+        assert len(identifier) == 128
         self.comm, self.rank, self.size = here.comm, rank, size
         here.sent, here.wanted, here.grouped = {}, [], False
 
@@ -100,7 +108,8 @@ class Nccl:
         ctypes.memmove(came, total, len(total))
 
     def bcast(self, place: int, count: int, kind: int, root: int, stream: int) -> None:
-        assert type(root) is int and 0 <= root < self.size
+        assert type(root) is int
+        assert 0 <= root < self.size
         nbytes = count * check_call((place,), count, kind, stream).itemsize
         ctypes.memmove(place, self._show(place, nbytes)[root], nbytes)
 
@@ -114,14 +123,18 @@ class Nccl:
 
     def _check_peer(self, place: int, count: int, kind: int, peer: int, stream: int) -> None:
         assert here.grouped  # alone, two ranks that both send first wait for each other for ever
-        assert type(peer) is int and 0 <= peer < self.size and peer != self.rank
-        assert count > 0 and check_call((place,), count, kind, stream) == np.uint8
+        assert type(peer) is int
+        assert 0 <= peer < self.size
+        assert peer != self.rank
+        assert count > 0
+        assert check_call((place,), count, kind, stream) == np.uint8
 
     def check_async_error(self) -> None:
         pass
 
     def abort(self) -> None:
         assert not here.grouped
+        assert not here.aborted  # NCCL's communicator is gone then
         here.aborted = True
 
 
@@ -188,6 +201,10 @@ def test_collectives(cupy: Any, ranks: int) -> None:
     distributed.run(lambda comm: check_collectives(on_threads(comm)), ranks=ranks, device="cpu")
 
 
+def test_sharded_graphs(cupy: Any) -> None:
+    distributed.run(lambda comm: check_graphs(on_threads(comm)), ranks=2, device="cpu")
+
+
 def test_streamed_pages(cupy: Any) -> None:
     distributed.run(lambda comm: check_pages(on_threads(comm)), ranks=2, device="cpu")
 
@@ -219,6 +236,28 @@ def test_a_rank_that_waits_too_long_gives_up(cupy: Any, monkeypatch: pytest.Monk
         for _ in range(2):
             with pytest.raises(RankError, match=r"all_gather: rank 0 has waited 0\.05 s for the other ranks"):
                 found.barrier()
+        assert here.aborted
+
+    distributed.run(program, ranks=1, device="cpu")
+
+
+def test_another_thread_interrupts_a_rank(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(comm: Communicator) -> None:
+        found = on_threads(comm)
+        monkeypatch.setattr(Event, "done", False)
+        timer = Timer(0.1, found.interrupt, ["rank 7 is lost"])
+        timer.start()
+        for _ in range(2):
+            with pytest.raises(RankError, match="rank 7 is lost"):
+                found.barrier()
+        assert here.aborted
+        with pytest.raises(RankError, match="the graph has ended"):
+            found.abort("the graph has ended")
+        here.aborted = False
+        other = on_threads(comm)
+        other.interrupt("before a call")
+        with pytest.raises(RankError, match="before a call"):
+            other.all_reduce(np.zeros(3))
         assert here.aborted
 
     distributed.run(program, ranks=1, device="cpu")

@@ -289,7 +289,7 @@ def test_options_have_to_be_the_same() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"reuse_ids": True, "renumber": True}, "reuse_ids is True; a graph on several ranks has none yet"),
+        ({"reuse_ids": True, "renumber": True}, "reuse_ids is True; a graph on several ranks does not support it yet"),
         ({"timestamps": "int64"}, "timestamps is 'int64'"),
         ({"edge_columns": {"id": "int64"}}, "edge_columns is"),
         ({"partition": "rows"}, "unknown partition 'rows'"),
@@ -318,3 +318,28 @@ def test_what_it_says_of_itself() -> None:
     assert run(program, 2)[1] == (
         "ShardedGraph(directed, 0 vertices, 0 edges, rank 1 of 2, store='gpma+', device='cpu', version=0)"
     )
+
+
+DIFFERENT: dict[str, Any] = {
+    "on_duplicate": lambda G, own: G.insert_edges([(0, 3, 1.0)], on_duplicate="add" if own else "replace"),
+    "root": lambda G, own: G.gather(int(own)),
+    "start": lambda G, own: distributed.bfs(G, 3 if own else 4),
+    "depth_limit": lambda G, own: distributed.bfs(G, 3, depth_limit=1 if own else 2),
+    "source": lambda G, own: distributed.sssp(G, 3 if own else 4),
+    "alpha": lambda G, own: distributed.pagerank(G, alpha=0.5 if own else 0.8),
+    "fail_on_nonconvergence": lambda G, own: distributed.pagerank(G, fail_on_nonconvergence=own),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_arguments_that_differ_are_refused_on_all(name: str) -> None:
+    def program(comm: Communicator):
+        G = ShardedGraph(comm, weighted=True, directed=False, max_vertices=50)
+        G.insert_edges([(comm.rank, 3, 1.0), (8, 4, 2.0)])
+        before = state_of(G)
+        with pytest.raises(InputError, match=rf": {name} is .* on rank 0 and .* on rank 1; wanted the same on all$"):
+            DIFFERENT[name](G, comm.rank == 1)
+        assert state_of(G) == before
+        assert G.insert_edges([(0, 9, 1.0)]).inserted == 1
+
+    run(program)

@@ -35,7 +35,8 @@ MAX_WIDTH = 100
 COMMIT = re.compile(r"(?<![\w.])(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
-NEEDS = {"torch_geometric": "pip install '.[pyg]'"}  # libraries of pages that cannot run without them
+# libraries of pages that cannot run without them
+NEEDS = {"torch_geometric": "pip install '.[pyg]'", "dask": "pip install '.[dask]'"}
 NEEDS_GPU = (
     "dynstore.adapters import cugraph",
     "dynstore.adapters.cugraph import mg",
@@ -330,7 +331,7 @@ def test_the_other_figures_of_the_stores() -> None:
     assert round(growing / ordinary) == 10
     hubs = _medians("h200/updates-rmat22.json")
     times = [hubs[f"{store}, hub", "insert", 1_000_000] for store in ("gpma+", "merge")]
-    assert "take `gpma+` {:.2f} ms and `merge` {:.2f} ms".format(*times) in page
+    assert "takes {:.2f} ms with `gpma+` and {:.2f} ms with `merge`".format(*times) in page
     alone, turns = _medians("h200/kernel-times-rmat22.json"), _medians("h200/stores-rmat22.json")
     inserts, deletes = (
         [alone["gpma+", operation, batch] for batch in (10_000, 100_000, 1_000_000)]

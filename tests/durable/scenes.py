@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,28 +124,30 @@ class Node:
 
 
 Operation = tuple[Any, ...]
+# Functions that sync for another one.
+BETWEEN = ("<lambda>", "_or_dead", "write_new", "sync")
 
 
 class Recording(Fast):
-    """Files that note what is done to them, in ``operations``; ``drop`` leaves out some of the syncs."""
+    """Files that note what is done to them, in ``operations``, and which functions sync, in ``sites``.
+
+    ``drop`` leaves out the syncs of one function: "_sync_now:sync".
+    """
 
     def __init__(self, drop: str = "") -> None:
         self.operations: list[Operation] = []
-        self.drop = drop
-        self._paths: dict[int, Path] = {}
+        self.drop, self.sites = drop, set[str]()
 
     def note(self, *operation: Any) -> None:
         self.operations.append(operation)
 
     def create(self, path: Path) -> int:
         file = super().create(path)
-        self._paths[file] = path
         self.note("create", path, file)
         return file
 
     def open(self, path: Path) -> int:
         file = super().open(path)
-        self._paths[file] = path
         self.note("open", path, file)
         return file
 
@@ -163,19 +166,20 @@ class Recording(Fast):
         super().cut(file, size)
 
     def sync(self, file: int) -> None:
-        name, last = self._paths[file].name, self.operations[-1]
-        record = last[0] == "write" and last[2] > 0  # not the head of a segment
-        dropped = record if self.drop == "records" else self.drop and name.endswith(self.drop)
-        if not dropped:
+        if not self._is_dropped("sync"):
             self.note("sync", file)
 
     def sync_folder(self, path: Path) -> None:
-        last = self.operations[-1]
-        why = last[2].name if last[0] == "rename" else "log" if last[0] in ("sync", "write") else "parent"
-        if path.name.endswith(".saving"):
-            why = "saving"
-        if self.drop != f"folder after {why.split('-')[0]}":
+        if not self._is_dropped("sync_folder"):
             self.note("sync_folder", path)
+
+    def _is_dropped(self, method: str) -> bool:
+        frame = sys._getframe(2)
+        while frame.f_code.co_name in BETWEEN and frame.f_back is not None:
+            frame = frame.f_back
+        site = f"{frame.f_code.co_name}:{method}"
+        self.sites.add(site)
+        return site == self.drop
 
     def make_folder(self, path: Path) -> None:
         self.note("make_folder", path)
@@ -237,8 +241,11 @@ class Disk:
             folder, target = self._find(rest[0].parent), self._find(rest[1].parent)
             node = self._names(folder).pop(rest[0].name)
             self._names(target)[rest[1].name] = node
-            assert folder is target
-            folder.pending.append(("rename", rest[0].name, rest[1].name, node))
+            if folder is target:
+                folder.pending.append(("rename", rest[0].name, rest[1].name, node))
+            else:  # either may be lost alone
+                folder.pending.append(("remove", rest[0].name))
+                target.pending.append(("add", rest[1].name, node))
         elif kind in ("write", "cut"):
             self._files[rest[0]].pending.append((kind, *rest[1:]))
         elif kind == "sync":

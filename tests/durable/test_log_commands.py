@@ -93,7 +93,7 @@ def test_exports_of_every_kind_of_graph(command: Any, tmp_path: Path) -> None:
 def test_wrong_calls(command: Any, folder: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (("log", "nothing"), "log: no file 'nothing/MANIFEST'; wanted a folder that dynstore.open has made"),
-        (("export", str(folder), "--version", "99"), "export: the last version is 26; version is 99"),
+        (("export", str(folder), "--version", "99"), "export: version is 99; the last version is 26"),
         (("export", str(folder), "--to", "csv"), "'csv' is not"),
         (("export", str(folder), "--output", "no/such.parquet"), "cannot write 'no/such.parquet': No such file"),
     ):

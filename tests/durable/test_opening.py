@@ -61,6 +61,32 @@ def test_options_are_those_of_the_graph(tmp_path: Path) -> None:
         assert db.graph._options()["build_density"] == 0.5
 
 
+def test_columns_of_edges_come_in_the_same_order(tmp_path: Path) -> None:
+    """Tuples of columns have no names."""
+    with opened(tmp_path / "db", edge_columns={"a": "int64", "b": "int64"}) as db:
+        db.graph.insert_edges(([0], [1], [7], [8]))
+    with opened(tmp_path / "db", edge_columns={"a": "int64", "b": "int64"}) as db:
+        assert db.graph.version == 1
+    with pytest.raises(InputError, match=r"open: the graph in '.*' has edge_columns=\{'a': .*; got \{'b': "):
+        dynstore.open(tmp_path / "db", device="cpu", edge_columns={"b": "int64", "a": "int64"})
+
+
+def test_a_damaged_checkpoint_does_not_count(tmp_path: Path) -> None:
+    """The next one is written, also of the same version, and the older ones stay until there are two."""
+    with opened(tmp_path / "db") as db:
+        for version in range(1, 3):
+            db.graph.insert_edges([(0, version)])
+            db.checkpoint()
+    part = next((tmp_path / "db" / f"ckpt-{2:016d}").glob("source-*"))
+    part.write_bytes(b"x" * part.stat().st_size)
+    with opened(tmp_path / "db") as db:
+        assert (db.recovery.checkpoint, len(db.recovery.passed_over)) == (1, 1)
+        db.checkpoint()
+    with opened(tmp_path / "db") as db:
+        assert (db.recovery.checkpoint, db.recovery.passed_over) == (2, ())
+        assert (db.at(1).number_of_edges(), db.graph.number_of_edges()) == (1, 2)
+
+
 def test_wrong_calls(tmp_path: Path) -> None:
     for arguments, error, message in (
         ({"sync": "fsync"}, InputError, "open: unknown sync 'fsync'"),

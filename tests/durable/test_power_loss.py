@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dynstore
 from dynstore.durable import log
 from dynstore.errors import DynstoreError, LogError
-from tests.durable.scenes import FAST, KINDS, Disk, Operation, Recording, content, make_update, opened, random_update
+from dynstore.graph.saving import write_state
+from tests.durable.scenes import (
+    BETWEEN,
+    FAST,
+    KINDS,
+    Disk,
+    Operation,
+    Recording,
+    content,
+    make_update,
+    opened,
+    random_update,
+)
 
 RANDOM = 2  # random ways in which each moment is left
 
@@ -99,30 +113,52 @@ def test_power_loss(
     assert moments(operations, tmp_path, rng, kind, every=5) > 60
 
 
-DROPPED = [
-    ("records", "commit"),
-    (".wal", "commit"),
-    (".wal", "os"),
-    (".bin", "commit"),
-    ("manifest.json", "commit"),
-    ("MANIFEST.part", "commit"),
-    ("folder after parent", "commit"),
-    ("folder after log", "commit"),
-    ("folder after saving", "commit"),
-    ("folder after ckpt", "commit"),
-    ("folder after MANIFEST", "commit"),
-]
+# The functions that sync.
+SITES = (
+    "_begin_segment:sync",
+    "_begin_segment:sync_folder",
+    "_sync_now:sync",
+    "_make_folder:sync_folder",
+    "write:sync",
+    "write:sync_folder",
+    "_write_part:sync",
+    "_write_manifest:sync",
+    "_write_manifest:sync_folder",
+    "write_state:sync_folder",
+)
+AFTER_A_FAILED_SYNC = "go_on:sync"
+# That of a saved graph that is replaced; a database replaces none.
+ELSEWHERE = "_replace:sync_folder"
 
 
-@pytest.mark.parametrize(("drop", "sync"), DROPPED)
+@pytest.mark.parametrize("drop", SITES)
 def test_no_sync_can_be_left_out(
-    drop: str, sync: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    drop: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
-    operations = record(tmp_path, "int32", sync, rng, drop)
+    operations = record(tmp_path, "int32", "commit", rng, drop)
     found = (AssertionError, DynstoreError, KeyError)
     with pytest.raises(found):
         [moments(operations, tmp_path, rng, "int32", every=3) for _ in range(50)]
+
+
+def test_each_function_that_syncs_is_among_them() -> None:
+    package = Path(dynstore.__file__).parent
+    written = set()
+    for path in (*(package / "durable").glob("*.py"), package / "graph" / "saving.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and function.name not in BETWEEN:
+                calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+                methods = [call.attr for call in calls if isinstance(call, ast.Attribute) and _is_files(call.value)]
+                written |= {f"{function.name}:{SYNCING[method]}" for method in methods if method in SYNCING}
+    assert written == {*SITES, AFTER_A_FAILED_SYNC, ELSEWHERE}
+
+
+SYNCING = {"sync": "sync", "write_new": "sync", "sync_folder": "sync_folder"}
+
+
+def _is_files(value: ast.expr) -> bool:
+    return ast.unparse(value) in ("files", "self.files", "self._files")
 
 
 class FailsOnce(Recording):
@@ -138,9 +174,10 @@ class FailsOnce(Recording):
         super().sync(file)
 
 
-def test_what_a_failed_sync_has_left_is_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("drop", ["", AFTER_A_FAILED_SYNC])
+def test_what_a_failed_sync_has_left_is_written_again(tmp_path: Path, drop: str) -> None:
     """The next opener finds the record in the system's memory, not on the disk, and a sync of it does nothing."""
-    files, disk = FailsOnce(), Disk(tmp_path / "disk")
+    files, disk = FailsOnce(drop), Disk(tmp_path / "disk")
     (tmp_path / "disk").mkdir()
     files.note("begin")
     with opened(tmp_path / "disk" / "db", files) as db:
@@ -157,4 +194,42 @@ def test_what_a_failed_sync_has_left_is_written_again(tmp_path: Path) -> None:
     (tmp_path / "after").mkdir()
     disk.lose_power(tmp_path / "after", lambda _: 0.0)
     with opened(tmp_path / "after" / "db", FAST) as db:
-        assert content(db.graph) == wanted
+        assert (content(db.graph) == wanted) == (not drop)
+
+
+def _replaced(tmp_path: Path, drop: str) -> tuple[list[Operation], list[Any]]:
+    """Save a graph over another one; return what was done to the files, and both graphs' contents."""
+    files, contents, root = Recording(drop), [], tmp_path / "disk"
+    root.mkdir()
+    files.note("begin")
+    for count in (1, 2):
+        graph = dynstore.DynamicGraph(device="cpu", weighted=True)
+        graph.insert_edges((list(range(count)), list(range(count)), [1.0] * count))
+        contents.append(graph.to_pandas().values.tolist())
+        write_state(graph._state(), root / "saved", count > 1, files)
+        files.note("saved", count)
+    return files.operations[1:], contents
+
+
+@pytest.mark.parametrize("drop", ["", ELSEWHERE])
+def test_a_saved_graph_that_is_replaced_is_the_old_or_the_new_one(
+    drop: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    operations, contents = _replaced(tmp_path, drop)
+    disk, saved, faults = Disk(tmp_path / "disk"), 0, 0
+    for operation in operations:
+        if operation[0] == "saved":
+            saved = operation[1]
+        else:
+            disk.apply(operation)
+        for keep in (lambda _: 0.0, lambda _: 1.0, *[lambda _: float(rng.choice([0.0, 0.5, 1.0]))] * 4):
+            target = tmp_path / "after"
+            shutil.rmtree(target, ignore_errors=True)
+            disk.lose_power(target, keep)
+            if saved:
+                try:
+                    found = dynstore.load(target / "saved", device="cpu").to_pandas().values.tolist()
+                    faults += found not in contents[saved - 1 :]
+                except DynstoreError:
+                    faults += 1
+    assert (faults > 0) == bool(drop), faults

@@ -62,6 +62,8 @@ def test_bad_times_change_nothing(backend_name: str) -> None:
     for value in ("a", None, 1.5, True, pd.NaT, 2**63, np.datetime64("NaT")):
         with pytest.raises(InputError, match="expire: before is "):
             G.expire(value)
+    with pytest.raises(LimitError, match=r"expire: before is .*9999.*; dates go from 1677 to 2262"):
+        G.expire(np.datetime64("9999-01-01"))
     with pytest.raises(InputTypeError, match=r"update: expire_before is 'src'; .* Name columns by keyword"):
         G.update([(0, 1, 1.0, 3)], None, "src")
     assert G.version == 1

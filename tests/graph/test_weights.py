@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dynstore import DynamicGraph
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.testing.invariants import check_graph
 
 FRAME = pd.DataFrame({"source": [0, 1, 1], "destination": [1, 2, 0], "weight": [5.0, 2.5, 4.0]})
@@ -51,6 +51,8 @@ def test_the_default_weight_is_a_number() -> None:
     G = DynamicGraph(weighted=True, device="cpu")
     with pytest.raises(InputTypeError, match="default_weight is 'x'; wanted a number"):
         G.insert_edges([(0, 1)], default_weight="x")  # type: ignore[arg-type]
+    with pytest.raises(LimitError, match="default_weight is an integer of 1329 bits; floats go to"):
+        G.insert_edges([(0, 1)], default_weight=10**400 + 1)
     with pytest.raises(InputError, match="default_weight is NaN"):
         G.insert_edges([(0, 1)], default_weight=float("nan"))
     assert DynamicGraph.from_edges([(0, 1)], default_weight=2, device="cpu").to_pandas()["weight"].tolist() == [2.0]

@@ -107,6 +107,13 @@ def test_parents_over_edges_without_weight(backend_name: str) -> None:
     assert found["predecessor"].tolist() == [-1, 0, 1, 2, 3]
 
 
+def test_parents_where_no_path_has_a_length(backend_name: str) -> None:
+    topology = gts.build([(0, 1, 0.0), (1, 2, 0.0), (3, 0, 1.0)], weights=True, page_bytes=48)
+    found = gts.GTS(topology, device=backend_name, frames="pandas").sssp(0)
+    assert found["distance"].tolist()[:3] == [0, 0, 0]
+    assert found["predecessor"].tolist() == [-1, 0, 1, -1]
+
+
 @pytest.mark.parametrize("directed", [False, True])
 def test_pagerank(way: str, backend_name: str, directed: bool) -> None:
     graph, engine = make_engine(way, backend_name, directed)

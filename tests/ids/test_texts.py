@@ -147,7 +147,7 @@ def test_a_refused_batch_leaves_no_string() -> None:
     graph.insert_edges((["a", "b"], ["b", "c"]))
     with pytest.raises(LimitError, match="max_vertices is 4"):
         graph.insert_edges((["d", "e"], ["a", "a"]))
-    with pytest.raises(InputError, match=r"insert_edges: '\\ud800' is no id: UTF-8 has no bytes for it"):
+    with pytest.raises(InputError, match=r"insert_edges: '\\ud800' cannot be an id: UTF-8 cannot encode it"):
         graph.insert_edges((["\ud800"], ["a"]))
     assert (graph.vertex_ids().tolist(), graph.number_of_edges()) == (["b", "a", "c"], 2)
     graph.insert_edges((["e"], ["a"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 
 import dynstore
 from dynstore.errors import InputError, InputTypeError, LimitError
-from dynstore.input.forms import find_weight, open_edges
+from dynstore.input.forms import FRAMES, find_weight, open_edges
 
 
 def graph(**options: Any) -> dynstore.DynamicGraph:
@@ -186,7 +188,15 @@ def test_a_null_in_an_unsigned_dictionary_is_refused() -> None:
 
 def test_a_string_without_bytes_is_no_id() -> None:
     G = graph(renumber=True)
-    with pytest.raises(InputError, match=r"insert_edges: 'caf\\udce9' is no id: UTF-8"):
+    with pytest.raises(InputError, match=r"insert_edges: 'caf\\udce9' cannot be an id: UTF-8"):
         G.insert_edges((["caf\udce9"], ["b"]))
     with pytest.raises(InputError, match="UTF-8"):
         G.vertex_numbers(["caf\udce9"])
+
+
+def test_a_library_that_is_being_imported_has_no_frames_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may be about it: then its module is there, and empty."""
+    for module, _ in FRAMES:
+        monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    G = dynstore.DynamicGraph(device="cpu")
+    assert G.insert_edges(([0, 1], [1, 2])).inserted == 2

@@ -138,6 +138,30 @@ def test_an_interrupt_is_handled_once_at_the_end_of_the_outermost_block() -> Non
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_inner_block_exchanges_no_handler() -> None:
+    with Uninterrupted():
+        noting = signal.getsignal(signal.SIGINT)
+        with Uninterrupted():
+            assert signal.getsignal(signal.SIGINT) == noting != signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) == noting
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_may_make_an_update_of_its_own() -> None:
+    """It is called when the block has ended, so its own block holds signals back again."""
+    held = []
+
+    def handle(*_: object) -> None:
+        with Uninterrupted():
+            held.append(signal.getsignal(signal.SIGINT) != signal.default_int_handler)
+
+    signal.signal(signal.SIGUSR1, handle)
+    with Uninterrupted():
+        signal.raise_signal(signal.SIGUSR1)
+        assert held == []
+    assert held == [True]
+
+
 def test_an_error_in_a_block_is_not_lost_with_an_interrupt() -> None:
     def fail() -> None:
         with Uninterrupted():

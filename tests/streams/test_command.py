@@ -47,6 +47,16 @@ def test_a_file_with_named_columns_and_ids_of_any_kind(command, tmp_path: Path) 
     assert "60 rows" in out
 
 
+def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("payer,payee\nann,bob\n")
+    _, _, err = command("e.csv", "--device", "cpu")
+    assert "columns not found: source, destination" in err
+    assert "--column source=... --column destination=..." in err
+    _, _, err = command("e.csv", "--column", "source=payer", "--column", "destination=payee", "--device", "cpu")
+    assert "with --any-ids" in err.lower()
+    assert "renumber" not in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -176,6 +176,16 @@ def test_deletions_make_no_row_of_a_window_old(tmp_path: Path) -> None:
             assert held(db.graph) == {0, 1, 2, 5}
 
 
+def test_what_is_late_stays_late_where_a_window_is_read_again(tmp_path: Path) -> None:
+    """The newest time may have come before the rows that the window still has."""
+    rows = {"source": range(12), "destination": range(1, 13), "time": [100] + [85] * 9 + [70, 90]}
+    for last in (10, 12):
+        with dynstore.open(tmp_path / "db", device="cpu") as db:
+            table = {name: list(column)[:last] for name, column in rows.items()}
+            Stream(db.graph, table, dynstore.Window(db.graph, 5), lateness=20, batch_edges=1).run()
+            assert held(db.graph) == ({5, 6, 7, 8, 9} if last == 10 else {6, 7, 8, 9, 11})
+
+
 def test_the_source_keeps_what_a_window_reads_again(tmp_path: Path) -> None:
     with dynstore.open(tmp_path / "db", device="cpu") as db:
         source = Scripted(*[[(row, row + 1)] for row in range(20)], ends=True)
@@ -217,7 +227,7 @@ with dynstore.open(sys.argv[1], sync=sys.argv[3], device="cpu", checkpoint_bytes
 """.replace("ROWS", str(ROWS))
 
 
-@pytest.mark.parametrize("sync", ["commit", "os"])
+@pytest.mark.parametrize("sync", ["commit", "group", "os"])
 def test_killed_again_and_again_each_row_is_there_once(tmp_path: Path, sync: str, rng: np.random.Generator) -> None:
     """Each run checks that it applies exactly the rows that the graph did not have."""
     file = tmp_path / "e.csv"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -16,9 +17,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
+from dynstore.streams.messages import decode_all
 from tests.streams.scripted import pairs_of, wait_until
 from tests.streams.servers import nats_server, redis_server
 
@@ -156,6 +159,52 @@ def test_rotation_and_truncation_are_reported(tmp_path: Path, caplog: pytest.Log
     assert "was truncated to 0 bytes" in caplog.text
 
 
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_json_rows_without_an_operation_insert(tmp_path: Path, rows: int) -> None:
+    """Wherever the file is cut into pieces: the first row of a piece may lack what others have."""
+    lines = [{"source": row, "destination": row + 1} for row in range(6)]
+    lines[3:3] = [{"op": "-", "source": 1, "destination": 2}, {"source": 7, "destination": 8, "op": "+"}]
+    file = tmp_path / "e.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    G = DynamicGraph(device="cpu")
+    Stream(G, FileSource(file, follow=False), batch_edges=rows).run()
+    assert pairs_of(G) == {(0, 1), (2, 3), (3, 4), (4, 5), (5, 6), (7, 8)}
+    messages = [b"".join(json.dumps(line).encode() + b"\n" for line in part) for part in (lines[:3], lines[3:])]
+    assert decode_all(messages)["op"] == [None, None, None, "-", "+", None, None, None]
+
+
+def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the last look at the old file and the one at its name."""
+    file = tmp_path / "e.csv"
+    file.write_text("0,1\n")
+    source, look, left = FileSource(file), os.stat, ["2,3\n"]
+
+    def rotated(path: Any, **options: Any) -> os.stat_result:
+        if path == file and left:
+            with file.open("a") as old:
+                old.write("1,2\n")
+            file.rename(tmp_path / "e.csv.1")
+            file.write_text(left.pop())
+        return look(path, **options)
+
+    monkeypatch.setattr(os, "stat", rotated)
+    found = [source.poll(10, 0.1) for _ in range(4)]
+    assert [each[0]["source"].tolist() for each in found if each is not None] == [[0], [1], [2]]
+    source.close()
+
+
+def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("# nothing yet\n")
+    source = FileSource(file)
+    assert source.poll(10, 0.0) is None
+    (tmp_path / "new").write_text("2,3\n")
+    (tmp_path / "new").rename(file)
+    found = [source.poll(10, 0.0) for _ in range(2)]
+    assert [each[0]["source"].tolist() for each in found if each is not None] == [[2]]
+    source.close()
+
+
 def test_bad_files_and_lines(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot open"):
         FileSource(tmp_path / "no.csv")
@@ -256,6 +305,7 @@ def test_what_was_not_committed_comes_again(broker: Any) -> None:
 
 CRASH = """
 import os, sys
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.streams import open_source
 
@@ -281,6 +331,45 @@ def test_killed_between_apply_and_commit_the_rows_come_again(broker: Any) -> Non
     Stream(G, address, max_delay=0.0).run(until=lambda progress: progress.applied >= 1)
     assert (101, 102) in pairs_of(G)
     assert pairs_of(G) <= {(100, 101), (101, 102)}
+
+
+EXACTLY_ONCE = """
+import os, sys
+import dynstore
+from dynstore import Stream
+from dynstore.streams import open_source
+
+address, path, wanted = sys.argv[1:4]
+source = open_source(address)
+with dynstore.open(path, device="cpu", weighted=True) as db:
+    held = db.graph.number_of_edges()
+    def commit(position):  # rows are in the log; the source does not hear of it
+        if int(wanted) == 0 and db.graph.number_of_edges() > held:
+            os.kill(os.getpid(), 9)
+        original(position)
+    original, source.commit = source.commit, commit
+    stream = Stream(db.graph, source, max_delay=0.0, batch_edges=1)
+    progress = stream.run(until=lambda progress: db.graph.number_of_edges() == int(wanted) > 0)
+    print(held, progress.applied)
+"""
+
+
+def test_killed_between_log_and_commit_no_row_is_lost_or_doubled(broker: Any, tmp_path: Path) -> None:
+    """What the server sends again is in the log already, and is not applied again: a version is one row."""
+    rows, command = 0, [sys.executable, "-c", EXACTLY_ONCE, broker.address + "?group=once", str(tmp_path / "db")]
+    for is_last in (False, False, True):
+        for _ in range(2):
+            broker.send(encode([(rows, rows + 1, 1.0)]))
+            rows += 1
+        wanted = str(rows) if is_last else "0"
+        done = subprocess.run([*command, wanted], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == (0 if is_last else -9), done.stderr
+    held, applied = map(int, done.stdout.split())
+    assert held >= 2
+    assert held + applied == rows
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        assert pairs_of(db.graph) == {(row, row + 1) for row in range(rows)}
+        assert db.graph.version == rows
 
 
 def test_a_position_can_be_sought(broker: Any) -> None:

@@ -18,6 +18,8 @@ import pytest
 import dynstore
 from dynstore import Stream, Window
 from dynstore.errors import InputError, InputTypeError, StreamError
+from dynstore.streams.monitors import Delivery, Tick
+from dynstore.streams.progress import Meter
 from tests.streams.scripted import SOON, Scripted, graph, pairs_of, path, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
     "source",
     [
         [(0, 1), (1, 2), (2, 3)],
+        [(np.int64(0), np.int64(1)), (1, 2), (2, 3)],
         ([0, 1, 2], [1, 2, 3]),
         {"source": [0, 1, 2], "destination": np.array([1, 2, 3])},
         pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
@@ -38,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
         [([0, 1], [1, 2]), {"source": [2], "destination": [3]}],
         iter([[(0, 1)], pd.DataFrame({"source": [1, 2], "destination": [2, 3]})]),
     ],
-    ids=["rows", "columns", "dict", "pandas", "polars", "pyarrow", "batches", "iterator"],
+    ids=["rows", "NumPy's rows", "columns", "dict", "pandas", "polars", "pyarrow", "batches", "iterator"],
 )
 def test_edges_come_in_any_form(source: Any) -> None:
     G = graph()
@@ -112,6 +115,18 @@ def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> Non
     assert len(stream.progress().errors) == 1
     assert pairs_of(G) == {(0, 1)}
     stream.stop()  # the error came once
+
+
+@pytest.mark.parametrize("name", ["to", "weight", "time", "op", "id"])
+@pytest.mark.parametrize("length", [2, 4])
+def test_columns_of_different_lengths_end_the_stream(name: str, length: int) -> None:
+    G = graph(weighted=True, edge_columns={"id": "int64"})
+    batch: dict[str, Any] = {"source": [0, 1, 2], "to": [1, 2, 3], "weight": [1.0] * 3, "time": [1, 2, 3]}
+    batch |= {"op": ["+", "+", "-"], "id": [7, 8, 9]}
+    batch[name] = (batch[name] * 2)[:length]
+    with pytest.raises(InputError, match=f"^Stream: `{name}` has {length} items, .* 3; they must be equal$"):
+        Stream(G, [batch], batch_edges=2, columns={"destination": "to"}).run()
+    assert G.version == 0
 
 
 def test_bad_arguments() -> None:
@@ -338,6 +353,30 @@ def test_a_question_or_a_condition_that_raises_can_end_a_stream() -> None:
     with pytest.raises(ZeroDivisionError):
         Stream(graph(), source, max_delay=0.0).run(until=lambda progress: 1 // 0)
     assert source.closed.is_set()
+
+
+def test_what_asks_a_thread_to_end_leaves_nothing_waiting() -> None:
+    """SystemExit is no Exception; also pytest.fail() raises one that is none."""
+
+    def leave(given: Any) -> None:
+        raise SystemExit(f"of a {type(given).__name__}")
+
+    with Stream(graph(), Scripted([(0, 1)]), max_delay=0.0).start() as stream:
+        with pytest.raises(SystemExit, match="of a DynamicGraph"):
+            stream.ask(leave).result(SOON)
+        stream.drain(SOON)
+    meter = Meter()
+    delivery = Delivery("bfs", leave, meter)
+    for version in range(2):
+        delivery.hand_over(Tick("bfs", version, None, None, None, 0.0), version)
+        assert delivery.wait(SOON)
+        assert delivery.shown == version
+    delivery.close()
+    assert list(meter.errors) == ["the callback of bfs raised SystemExit: of a Tick"]
+    stream = Stream(graph(), Scripted([(0, 1)], SystemExit()), max_delay=0.0).start()
+    wait_until(lambda: stream.progress().state == "failed")
+    with pytest.raises(StreamError, match="the source could not go on: SystemExit"):
+        stream.stop()
 
 
 def test_drain_raises_what_has_ended_the_stream() -> None:

@@ -1,4 +1,4 @@
-"""Edges of a gap-aware CSR under other numbers of vertices, on the GPU: one key an edge, which sorts by row."""
+"""Edges of a gap-aware CSR under other numbers of vertices, on the GPU: as keys that sort by row, or moved."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.adapters.cugraph.cuda.squeezing import squeeze
+from dynstore.algorithms.rows.cuda.common import d_rank, rank_offsets
 from dynstore.cuda.compiler import cuda, kernel
 from dynstore.snapshot import GapCSR
 
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["key_edges"]
+__all__ = ["key_edges", "move_edges", "rank_rows"]
 
 
 @kernel
@@ -52,3 +53,46 @@ def key_edges(csr: GapCSR, places: Array, inward: bool) -> tuple[Array, Array | 
     keyed = GapCSR(backend, csr.offsets, csr.sources, keys, csr.valid, csr.weights, csr.num_edges)
     _, packed, weights, _ = squeeze(keyed)
     return packed, weights
+
+
+@kernel
+def k_move_edges(rows, columns, valid, num_slots, before, shifts, places, weights, moved, moved_weights):
+    """A thread a slot, in strides: write an edge's other end to its place among all edges, moved by its row's shift."""
+    for slot in range(cuda.grid(1), num_slots, cuda.gridsize(1)):
+        if (valid[slot >> 5] >> np.uint32(slot & 31)) & np.uint32(1) != 0:
+            place = d_rank(valid, before, slot) + shifts[rows[slot]]
+            moved[place] = places[columns[slot]]
+            if weights.shape[0] > 0:
+                moved_weights[place] = weights[slot]
+
+
+def rank_rows(csr: GapCSR) -> tuple[Array, Array]:
+    """Return the number of edges before each word of ``valid``, and before each row; as ``rank_offsets`` does."""
+    return rank_offsets(csr.backend, csr.offsets, csr.valid, csr.num_slots)
+
+
+def move_edges(csr: GapCSR, before: Array, shifts: Array, places: Array) -> list[Array]:
+    """Return the edges with each row moved, under other numbers.
+
+    Parameters
+    ----------
+    csr : GapCSR
+    before : array
+        From :func:`rank_rows`.
+    shifts : array, shape (V,), int64
+        How much further the edges of each row begin than without gaps.
+    places : array, shape (V,)
+        The new number of each vertex.
+
+    Returns
+    -------
+    list of arrays, shape (E,)
+        Destinations, and weights if there are any.
+    """
+    backend, weighted = csr.backend, csr.weights is not None
+    moved = [backend.empty(csr.num_edges, places.dtype)]
+    weights: Array = csr.weights if weighted else backend.nothing(np.float32)
+    moved_weights = backend.empty(csr.num_edges if weighted else 0, weights.dtype)
+    edges = (csr.sources, csr.indices, csr.valid, csr.num_slots)
+    k_move_edges.launch_strided(csr.num_slots, *edges, before, shifts, places, weights, moved[0], moved_weights)
+    return moved + [moved_weights] * weighted

@@ -23,16 +23,18 @@ from typing import Any
 
 from dynstore.adapters.cugraph.dask.algorithms import (
     bfs,
+    pagerank,
+    sssp,
+    triangle_count,
+    weakly_connected_components,
+)
+from dynstore.adapters.cugraph.dask.lent import (
     core_number,
     eigenvector_centrality,
     hits,
     katz_centrality,
     leiden,
     louvain,
-    pagerank,
-    sssp,
-    triangle_count,
-    weakly_connected_components,
 )
 from dynstore.adapters.cugraph.dask.live import dask_graph_behind
 from dynstore.adapters.libraries import require
@@ -57,21 +59,21 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(require("cugraph.dask", "cugraph.dask"), name)
-    return _refuse_live(value) if inspect.isroutine(value) else value
+    return _refuse_live(name, value) if inspect.isroutine(value) else value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *dir(require("cugraph.dask", "cugraph.dask"))})
 
 
-def _refuse_live(function: Any) -> Any:
+def _refuse_live(name: str, function: Any) -> Any:
     """Let a function of cuGraph refuse live graphs; it would look for parts that they do not have."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if any(dask_graph_behind(value) is not None for value in (*args, *kwargs.values())):
             raise InputError(
-                f"{function.__name__}: a live graph on a Dask cluster has no {function.__name__}; it has "
+                f"{name}: a live graph on a Dask cluster has no {name}; it has "
                 f"{', '.join(__all__)}. Make a graph of cuGraph's own from view_edge_list() for it"
             )
         return function(*args, **kwargs)

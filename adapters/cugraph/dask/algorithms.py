@@ -1,7 +1,6 @@
 """Algorithms with the names, parameters, columns and types of ``cugraph.dask``, on live graphs.
 
-dynstore's own run where it has them; cuGraph's run on rows that each worker lends (``mg``). On a graph of cuGraph's own
-cuGraph's functions run. These differences remain:
+These are dynstore's own. On a graph of cuGraph's own cuGraph's functions run. These differences remain:
 
 - ``bfs`` and ``sssp``: of several shortest paths, another one may be shown.
 - ``pagerank``: ranks differ by less than the tolerance.
@@ -10,32 +9,18 @@ cuGraph's functions run. These differences remain:
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from dynstore import distributed
-from dynstore.adapters.cugraph import mg
-from dynstore.adapters.cugraph.dask.live import dask_graph_behind
+from dynstore.adapters.cugraph.dask.live import check_undirected, cugraphs_own, dask_graph_behind, refuse_given
 from dynstore.adapters.dask.on_ranks import own_rows
 from dynstore.adapters.libraries import require
-from dynstore.errors import FailedToConvergeError, InputError, MissingDependencyError, UnweightedGraphError
+from dynstore.errors import FailedToConvergeError, MissingDependencyError, UnweightedGraphError
 
 if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
 
-__all__ = [
-    "bfs",
-    "core_number",
-    "eigenvector_centrality",
-    "hits",
-    "katz_centrality",
-    "leiden",
-    "louvain",
-    "pagerank",
-    "sssp",
-    "triangle_count",
-    "weakly_connected_components",
-]
+__all__ = ["bfs", "pagerank", "sssp", "triangle_count", "weakly_connected_components"]
 
 # The columns of each of our own algorithms in cuGraph's order; those marked True are of the vertices' type.
 COLUMNS = {
@@ -76,7 +61,7 @@ def bfs(
     """
     G = dask_graph_behind(input_graph)
     if G is None:
-        return _cugraph("bfs")(input_graph, start, depth_limit, return_distances, check_start)
+        return cugraphs_own("bfs")(input_graph, start, depth_limit, return_distances, check_start)
     start = start.compute() if hasattr(start, "__dask_graph__") else start
     return _run("bfs", G, start, depth_limit or None)[0]
 
@@ -104,7 +89,7 @@ def sssp(input_graph: Any, source: Any, cutoff: float | None = None, check_sourc
     """
     G = dask_graph_behind(input_graph)
     if G is None:
-        return _cugraph("sssp")(input_graph, source, cutoff, check_source)
+        return cugraphs_own("sssp")(input_graph, source, cutoff, check_source)
     if not G.is_weighted():
         raise UnweightedGraphError("sssp: requires the input graph to be weighted; use bfs for graphs without weights")
     return _run("sssp", G, source, cutoff)[0]
@@ -149,8 +134,8 @@ def pagerank(
     G = dask_graph_behind(input_graph)
     if G is None:
         options = {"max_iter": max_iter, "tol": tol, "fail_on_nonconvergence": fail_on_nonconvergence}
-        return _cugraph("pagerank")(input_graph, alpha=alpha, **extra, **options)
-    _refuse("pagerank", extra)
+        return cugraphs_own("pagerank")(input_graph, alpha=alpha, **extra, **options)
+    refuse_given("pagerank", extra)
     try:
         # cuGraph takes 0 for its defaults.
         frame, converged = _run("pagerank", G, alpha, max_iter if max_iter > 0 else 100, tol or 1e-5, False)
@@ -180,8 +165,8 @@ def weakly_connected_components(input_graph: Any) -> Any:
     """
     G = dask_graph_behind(input_graph)
     if G is None:
-        return _cugraph("weakly_connected_components")(input_graph)
-    _check_undirected("weakly_connected_components", G)
+        return cugraphs_own("weakly_connected_components")(input_graph)
+    check_undirected("weakly_connected_components", G)
     return _run("weakly_connected_components", G)[0]
 
 
@@ -206,219 +191,9 @@ def triangle_count(input_graph: Any, start_list: Any = None) -> Any:
     """
     G = dask_graph_behind(input_graph)
     if G is None:
-        return _cugraph("triangle_count")(input_graph, start_list)
-    _check_undirected("triangle_count", G)
+        return cugraphs_own("triangle_count")(input_graph, start_list)
+    check_undirected("triangle_count", G)
     return _run("triangle_count", G, start_list)[0]
-
-
-def louvain(
-    input_graph: Any,
-    max_level: int | None = None,
-    max_iter: int | None = None,
-    resolution: float = 1.0,
-    threshold: float = 1e-7,
-) -> tuple[Any, float]:
-    """Find communities by Louvain's method, by cuGraph.
-
-    Parameters
-    ----------
-    input_graph : cugraph.Graph or DaskGraph
-        Undirected.
-    max_level, max_iter, resolution, threshold
-        As for ``cugraph.dask.louvain``; ``max_iter`` is its old name of ``max_level``.
-
-    Returns
-    -------
-    dask frame
-        ``vertex``, ``partition``.
-    float
-        The modularity.
-
-    Raises
-    ------
-    InputError, MissingDependencyError, RankError
-    """
-    G = dask_graph_behind(input_graph)
-    if G is None:
-        found: tuple[Any, float] = _cugraph("louvain")(input_graph, max_level, max_iter, resolution, threshold)
-        return found
-    if max_iter:
-        if max_level:
-            raise InputError("louvain: max_iter is the old name of max_level; got both, wanted one")
-        warnings.warn("max_iter has been renamed max_level", FutureWarning, stacklevel=2)
-    _check_undirected("louvain", G)
-    level = max_iter or (100 if max_level is None else max_level)
-    return G.compute_frame("louvain", _lent, "louvain", (level, resolution, threshold))
-
-
-def leiden(
-    input_graph: Any,
-    max_iter: int = 100,
-    resolution: float = 1.0,
-    random_state: int | None = None,
-    theta: float = 1.0,
-) -> tuple[Any, float]:
-    """Find communities by Leiden's method, by cuGraph.
-
-    Parameters
-    ----------
-    input_graph : cugraph.Graph or DaskGraph
-        Undirected.
-    max_iter, resolution, random_state, theta
-        As for ``cugraph.dask.leiden``.
-
-    Returns
-    -------
-    dask frame
-        ``vertex``, ``partition``.
-    float
-        The modularity.
-
-    Raises
-    ------
-    InputError, MissingDependencyError, RankError
-    """
-    G, args = dask_graph_behind(input_graph), (max_iter, resolution, random_state, theta)
-    if G is None:
-        found: tuple[Any, float] = _cugraph("leiden")(input_graph, *args)
-        return found
-    _check_undirected("leiden", G)
-    return G.compute_frame("leiden", _lent, "leiden", args)
-
-
-def core_number(input_graph: Any, degree_type: str = "bidirectional") -> Any:
-    """Find the highest k for which each vertex is in the k-core, by cuGraph.
-
-    Parameters
-    ----------
-    input_graph : cugraph.Graph or DaskGraph
-        Undirected, without self-loops.
-    degree_type : str
-        As for ``cugraph.dask.core_number``.
-
-    Returns
-    -------
-    dask frame
-        ``vertex``, ``core_number``.
-
-    Raises
-    ------
-    InputError, MissingDependencyError, RankError
-    """
-    G = dask_graph_behind(input_graph)
-    if G is None:
-        return _cugraph("core_number")(input_graph, degree_type)
-    _check_undirected("core_number", G)
-    return G.compute_frame("core_number", _lent, "core_number", (degree_type,))[0]
-
-
-def hits(
-    input_graph: Any, tol: float = 1.0e-5, max_iter: int = 100, nstart: Any = None, normalized: bool = True
-) -> Any:
-    """Score vertices as hubs and authorities, by cuGraph.
-
-    Parameters
-    ----------
-    input_graph : cugraph.Graph or DaskGraph
-    tol, max_iter, normalized
-        As for ``cugraph.dask.hits``.
-    nstart
-        Only for graphs of cuGraph's own.
-
-    Returns
-    -------
-    dask frame
-        ``vertex``, ``hubs``, ``authorities``.
-
-    Raises
-    ------
-    InputError, MissingDependencyError, RankError
-    """
-    G = dask_graph_behind(input_graph)
-    if G is None:
-        return _cugraph("hits")(input_graph, tol, max_iter, nstart, normalized)
-    _refuse("hits", {"nstart": nstart})
-    return G.compute_frame("hits", _lent, "hits", (tol, max_iter, normalized))[0]
-
-
-def katz_centrality(
-    input_graph: Any,
-    alpha: float | None = None,
-    beta: float = 1.0,
-    max_iter: int = 100,
-    tol: float = 1.0e-6,
-    nstart: Any = None,
-    normalized: bool = True,
-) -> Any:
-    """Score vertices by the walks that lead to them, by cuGraph.
-
-    Parameters
-    ----------
-    input_graph : cugraph.Graph or DaskGraph
-    alpha, beta, max_iter, tol
-        As for ``cugraph.dask.katz_centrality``.
-    nstart
-        Only for graphs of cuGraph's own.
-    normalized
-        Not used, as in cuGraph.
-
-    Returns
-    -------
-    dask frame
-        ``vertex``, ``katz_centrality``.
-
-    Raises
-    ------
-    InputError, MissingDependencyError, RankError
-    """
-    G = dask_graph_behind(input_graph)
-    if G is None:
-        return _cugraph("katz_centrality")(input_graph, alpha, beta, max_iter, tol, nstart, normalized)
-    _refuse("katz_centrality", {"nstart": nstart})
-    return G.compute_frame("katz_centrality", _lent, "katz_centrality", (alpha, beta, max_iter, tol))[0]
-
-
-def eigenvector_centrality(input_graph: Any, max_iter: int = 100, tol: float = 1.0e-6) -> Any:
-    """Score vertices by the scores of their neighbours, by cuGraph.
-
-    Parameters
-    ----------
-    input_graph : cugraph.Graph or DaskGraph
-    max_iter, tol
-        As for ``cugraph.dask.eigenvector_centrality``.
-
-    Returns
-    -------
-    dask frame
-        ``vertex``, ``eigenvector_centrality``.
-
-    Raises
-    ------
-    InputError, MissingDependencyError, RankError
-    """
-    G = dask_graph_behind(input_graph)
-    if G is None:
-        return _cugraph("eigenvector_centrality")(input_graph, max_iter, tol)
-    return G.compute_frame("eigenvector_centrality", _lent, "eigenvector_centrality", (max_iter, tol))[0]
-
-
-# ---------------------------------------------------------------------- on the client
-
-
-def _cugraph(name: str) -> Any:
-    """Return cuGraph's own function."""
-    return getattr(require(name, "cugraph.dask"), name)
-
-
-def _check_undirected(name: str, G: Any) -> None:
-    if G.is_directed():
-        raise InputError(f"{name}: input graph must be undirected; got a directed one")
-
-
-def _refuse(name: str, extra: dict[str, Any]) -> None:
-    given = next((option for option, value in extra.items() if value is not None), None)
-    if given is not None:
-        raise InputError(f"{name}: {given} is given; on a live graph of a Dask cluster there is none yet; leave it out")
 
 
 def _not_converged() -> Exception:
@@ -452,12 +227,3 @@ def _own(graph: ShardedGraph, name: str, args: tuple[Any, ...]) -> tuple[Any, An
         elif column == "predecessor" and columns[column].dtype.kind not in "iu":
             columns[column] = columns[column].fillna("-1")
     return type(table)(columns), more
-
-
-def _lent(graph: ShardedGraph, name: str, args: tuple[Any, ...]) -> Any:
-    """Run an algorithm of cuGraph's on lent rows."""
-    found = getattr(mg, name)(graph, *args)
-    table, more = found if isinstance(found, tuple) else (found, None)
-    if table["vertex"].dtype.kind == "i":
-        table["vertex"] = table["vertex"].astype(graph.shard.vertex_dtype)
-    return table, more

@@ -14,7 +14,14 @@ from dynstore.input.forms import column_names
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["LiveDaskGraph", "dask_graph_behind", "fill_dask_graph"]
+__all__ = [
+    "LiveDaskGraph",
+    "check_undirected",
+    "cugraphs_own",
+    "dask_graph_behind",
+    "fill_dask_graph",
+    "refuse_given",
+]
 
 DEFAULTS = {
     "source": "source",
@@ -191,3 +198,21 @@ def _reason_for_cugraph(input_ddf: Any, options: dict[str, Any]) -> str | None:
     if all(kind in INTEGERS for kind in found) or (all(kind in TEXTS for kind in found) and options["renumber"]):
         return None
     return f"vertices are {found[0]} and {found[1]}"
+
+
+def cugraphs_own(name: str) -> Any:
+    """Return cuGraph's own function."""
+    return getattr(require(name, "cugraph.dask"), name)
+
+
+def check_undirected(name: str, G: Any) -> None:
+    """Refuse a directed graph."""
+    if G.is_directed():
+        raise InputError(f"{name}: input graph must be undirected; got a directed one")
+
+
+def refuse_given(name: str, extra: dict[str, Any]) -> None:
+    """Refuse parameters that only graphs of cuGraph's own have."""
+    given = next((option for option, value in extra.items() if value is not None), None)
+    if given is not None:
+        raise InputError(f"{name}: {given} is given; on a live graph of a Dask cluster there is none yet; leave it out")

@@ -199,7 +199,7 @@ def _check_undirected(name: str, G: ShardedGraph) -> None:
 def _run(name: str, G: ShardedGraph, transposed: bool, options: dict[str, Any]) -> Any:
     """Call a function of pylibcugraph on the rows of ``G``."""
     check_graph(name, G)
-    handle, graph = lend(G, transposed)
+    handle, graph = lend(G, transposed, sort_neighbors=not transposed)
     function = getattr(require(name, "pylibcugraph"), name)
     return function(resource_handle=handle, graph=graph, do_expensive_check=False, **options)
 

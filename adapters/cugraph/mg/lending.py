@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_graph", "lend"]
 
+# The last rows of each orientation: those of the current version, or of an earlier one without its arrays of edges.
 _kept: WeakKeyDictionary[DynamicGraph, dict[bool, ShardRows]] = WeakKeyDictionary()
 
 
@@ -29,10 +30,10 @@ def check_graph(caller: str, G: ShardedGraph) -> None:
         raise InputTypeError(f"{caller}: G is a {type_name(G)}; wanted a ShardedGraph")
 
 
-def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
+def lend(G: ShardedGraph, transposed: bool = False, sort_neighbors: bool = True) -> tuple[Any, Any]:
     """Lend a graph to pylibcugraph's algorithms for several GPUs. All ranks call it.
 
-    Each rank packs its rows under cuGraph's numbers, once a version, and sorts each; cuGraph reads them where they are.
+    Each rank packs its rows under cuGraph's numbers, once a version; cuGraph reads them where they are.
     Then all ranks call the same function of pylibcugraph with what they have got.
 
     Parameters
@@ -42,6 +43,9 @@ def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
     transposed : bool
         Rows hold in-edges, as PageRank, HITS, Katz and eigenvector centrality want them. From rows of the other kind
         cuGraph makes these by itself, in each call. The in-edges of a directed graph travel between ranks.
+    sort_neighbors : bool
+        Whether the neighbours of each row ascend. What intersects rows needs it, such as triangle counts, similarities
+        and trusses. Searches, components and rankings do not; without the sort lending is several times as fast.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
     Raises
     ------
     InputError
-        If the owners are not cuGraph's, the ranks are on the host or threads, or ``transposed`` differs between them.
+        If the owners are not cuGraph's, the ranks are on the host or threads, or a parameter differs between them.
     LimitError
         If the graph has more edges than its vertex type can count.
     MissingDependencyError
@@ -67,44 +71,55 @@ def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
         link = open_link(G.comm)
         check_link(G.comm, link, _lend)
         keep_link(G.comm, link)
-    return link.handle, _lend(G, link, transposed)
+    return link.handle, _lend(G, link, transposed, sort_neighbors)
 
 
-def _lend(G: ShardedGraph, link: Link, transposed: bool) -> Any:
+def _lend(G: ShardedGraph, link: Link, transposed: bool, sort_neighbors: bool = True) -> Any:
     cupy = require(CALLER, "cupy")
     with Call(G.comm, CALLER) as call, MemoryChecked(CALLER):
-        transposed = check_flag(CALLER, "transposed", transposed)
+        flags = {
+            "transposed": check_flag(CALLER, "transposed", transposed),
+            "sort_neighbors": check_flag(CALLER, "sort_neighbors", sort_neighbors),
+        }
         if G.partition != "hash":
             raise InputError(f"{CALLER}: partition is {G.partition!r}; wanted 'hash', as cuGraph looks for vertices")
-        for rank, theirs in enumerate(call.agree(transposed)):
-            if theirs != transposed:
-                raise InputError(
-                    f"{CALLER}: transposed is {transposed} on rank {G.comm.rank} and {theirs} on rank {rank}; wanted "
-                    "the same on all"
-                )
-        rows = _rows_of(call, G, transposed)
+        for rank, theirs in enumerate(call.agree(flags)):
+            for name, flag in flags.items():
+                if theirs[name] != flag:
+                    raise InputError(
+                        f"{CALLER}: {name} is {flag} on rank {G.comm.rank} and {theirs[name]} on rank {rank}; wanted "
+                        "the same on all"
+                    )
+        rows = _rows_of(call, G, flags["transposed"], flags["sort_neighbors"])
         # cuGraph works on its own stream, which waits only for default streams.
         cupy.cuda.get_current_stream().synchronize()
         call.agree()
         return link.bridge.borrowed_mg_graph(
             link.address,
             *rows[1:5],
-            list(rows.starts),
+            list(rows.numbering.starts),
             rows.num_edges,
             symmetric=not G.is_directed(),
-            transposed=transposed,
+            transposed=flags["transposed"],
             end_of_wide=rows.segments[0],
             end_of_medium=rows.segments[1],
         )
 
 
-def _rows_of(call: Call, G: ShardedGraph, transposed: bool) -> ShardRows:
+def _rows_of(call: Call, G: ShardedGraph, transposed: bool, ascending: bool) -> ShardRows:
     """Return the packed rows of the current version, from an earlier call if that has made them on all ranks."""
     inward = transposed and G.is_directed()
     orientations = _kept.setdefault(G.shard, {})
-    # Free the rows of earlier versions first: the new ones need the memory.
-    for key in [key for key, rows in orientations.items() if rows.version != G.version]:
-        del orientations[key]
-    if not all(call.agree(inward in orientations)):
-        orientations[inward] = make_rows(call, G, inward)
-    return orientations[inward]
+    kept = orientations.get(inward)
+    serves = kept is not None and kept.version == G.version and (kept.ascending or not ascending)
+    agreed = call.agree((serves, kept is not None))
+    if kept is not None and all(serves for serves, _ in agreed):
+        return kept
+    last = None if kept is None or not all(known for _, known in agreed) else kept.numbering
+    del kept
+    # Free the rows of earlier versions first: the new ones need the memory. Their numbers may serve again.
+    for key, rows in orientations.items():
+        if rows.version != G.version or key == inward:
+            orientations[key] = rows._replace(version=-1, offsets=None, indices=None, weights=None)
+    rows = orientations[inward] = make_rows(call, G, inward, ascending, last)
+    return rows

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.adapters.cugraph.borrowed.loading import Bridge
     from dynstore.distributed.communicator import Communicator
 
-__all__ = ["CALLER", "Link", "keep_link", "kept_link", "open_link"]
+__all__ = ["CALLER", "Link", "connect", "keep_link", "kept_link", "open_link"]
 
 CALLER = "lend"
 DEVICE = "cuda"
@@ -57,6 +57,38 @@ def keep_link(comm: Communicator, link: Link) -> None:
     _links[comm] = link
 
 
+def connect(comm: Communicator) -> tuple[Any, int, tuple[Any, ...]]:
+    """Connect cuGraph on all ranks, in one row of its grid. All ranks call it.
+
+    Returns
+    -------
+    handle, address, kept
+        As :class:`Link` has them.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without pylibcugraph or raft-dask.
+    """
+    with Call(comm, CALLER) as call:
+        return _connect(call)
+
+
+def _connect(call: Call) -> tuple[Any, int, tuple[Any, ...]]:
+    comm = call.comm
+    nccl = require(CALLER, "raft_dask.common.nccl").nccl
+    inject = require(CALLER, "raft_dask.common.comms_utils").inject_comms_on_handle_coll_only
+    raft = require(CALLER, "pylibraft.common.handle").Handle()
+    plc, comms = require(CALLER, "pylibcugraph"), require(CALLER, "pylibcugraph.comms")
+    identifiers = call.agree(nccl.get_unique_id() if comm.rank == 0 else None)
+    connection = nccl()
+    connection.init(comm.size, identifiers[0], comm.rank)
+    inject(raft, connection, comm.size, comm.rank, False)
+    comms.init_subcomms(raft, comm.size)
+    address = int(raft.getHandle())
+    return plc.ResourceHandle(address), address, (raft, connection)
+
+
 def open_link(comm: Communicator) -> Link:
     """Connect cuGraph on all ranks. All ranks call it.
 
@@ -72,17 +104,8 @@ def open_link(comm: Communicator) -> Link:
     """
     with Call(comm, CALLER) as call:
         bridge = _usable_bridge(comm)
-        nccl = require(CALLER, "raft_dask.common.nccl").nccl
-        inject = require(CALLER, "raft_dask.common.comms_utils").inject_comms_on_handle_coll_only
-        raft = require(CALLER, "pylibraft.common.handle").Handle()
-        plc, comms = require(CALLER, "pylibcugraph"), require(CALLER, "pylibcugraph.comms")
-        identifiers = call.agree(nccl.get_unique_id() if comm.rank == 0 else None)
-        connection = nccl()
-        connection.init(comm.size, identifiers[0], comm.rank)
-        inject(raft, connection, comm.size, comm.rank, False)
-        comms.init_subcomms(raft, comm.size)
-        address = int(raft.getHandle())
-        return Link(plc.ResourceHandle(address), address, bridge, (raft, connection))
+        handle, address, kept = _connect(call)
+        return Link(handle, address, bridge, kept)
 
 
 def _usable_bridge(comm: Communicator) -> Bridge:

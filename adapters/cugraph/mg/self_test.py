@@ -27,7 +27,7 @@ TOLERANCE = 2e-5
 SIZE = 64
 
 
-def check_link(comm: Communicator, link: Link, lend: Callable[[ShardedGraph, Link, bool], Any]) -> None:
+def check_link(comm: Communicator, link: Link, lend: Callable[..., Any]) -> None:
     """Compare cuGraph's answers on lent rows with dynstore's own. All ranks call it.
 
     Parameters
@@ -83,7 +83,7 @@ def _problem_of_layout(comm: Communicator, link: Link) -> str | None:
 
 
 def _problem_of_answers(
-    comm: Communicator, link: Link, lend: Callable[[ShardedGraph, Link, bool], Any], ids: str, weighted: bool
+    comm: Communicator, link: Link, lend: Callable[..., Any], ids: str, weighted: bool
 ) -> str | None:
     """Compare hops and ranks of a directed graph with a long row, a middling one and short ones; all ranks do both."""
     plc, cupy = require(CALLER, "pylibcugraph"), require(CALLER, "cupy")
@@ -98,7 +98,7 @@ def _problem_of_answers(
     ranked: Any = pagerank(G, tol=1e-6)
     ranks = ranked["pagerank"].to_numpy()
     sources = cupy.asarray(np.array([0] if comm.rank == 0 else [], dtype=ids))
-    found, _, vertices = plc.bfs(link.handle, lend(G, link, False), sources, False, -1, True, False)
+    found, _, vertices = plc.bfs(link.handle, lend(G, link, False, False), sources, False, -1, True, False)
     problem = _difference("hops", cupy.asnumpy(vertices), cupy.asnumpy(found), hops, 0)
     rest = (None, None, None, None, 0.85, 1e-6, 100, False, False)
     vertices, found = plc.pagerank(link.handle, lend(G, link, True), *rest)[:2]

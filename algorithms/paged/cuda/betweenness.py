@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["count_paths", "count_slot_paths", "gather_owed", "gather_slot_owed", "mask_rows"]
+__all__ = ["Pairs", "count_paths", "count_slot_paths", "gather_owed", "gather_slot_owed", "mask_rows"]
 
 
 class Pairs(NamedTuple):

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["choose_nearer", "choose_nearer_slots", "push_tied_slots", "push_ties", "relax_leaves", "relax_slots"]
+__all__ = [
+    "Ties",
+    "choose_nearer",
+    "choose_nearer_slots",
+    "push_tied_slots",
+    "push_ties",
+    "relax_leaves",
+    "relax_slots",
+]
 
 
 class Ties(NamedTuple):

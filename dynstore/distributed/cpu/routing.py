@@ -18,8 +18,10 @@ __all__ = ["find_owners", "sort_rows"]
 def find_owners(backend: Backend, owners: Owners, numbers: np.ndarray) -> np.ndarray:
     """Return the rank that owns each number, uint16."""
     if owners.width:
-        return np.minimum(numbers // owners.width, owners.size - 1).astype(np.uint16)
-    return (_hash(numbers) % np.uint32(owners.size)).astype(np.uint16)
+        found: np.ndarray = np.minimum(numbers // owners.width, owners.size - 1)
+    else:
+        found = _hash(numbers) % np.uint32(owners.size)
+    return found.astype(np.uint16)
 
 
 def _hash(numbers: np.ndarray) -> np.ndarray:

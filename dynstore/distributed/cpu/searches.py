@@ -35,7 +35,7 @@ class Search:
         slots_there, places = slots_of(self._out, self._frontier)
         children = self._out.indices[slots_there]
         new = self.distances[children] == self._unreached
-        flags = (self.distances != self._unreached).view(np.uint8)
+        flags: np.ndarray = (self.distances != self._unreached).view(np.uint8)
         flags[children] = 1
         if len(self.predecessors):
             np.minimum.at(self.predecessors, children[new], self._frontier[places[new]].astype(self._out.offsets.dtype))

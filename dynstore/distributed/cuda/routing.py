@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.distributed.owners import Owners
     from dynstore.typing import Array
 
-__all__ = ["find_owners", "sort_rows"]
+__all__ = ["Rule", "find_owners", "sort_rows"]
 
 LOW_BITS = (1 << 32) - 1
 MAX_COUNTS = 1 << 20  # entries of the counts of all warps and owners
@@ -90,11 +90,10 @@ def k_count_owners(src, dst, both, width, size, nbytes, share, counts):
         owner = d_find_owner(u, rule) if live else -1
         waiting = np.int64(d_ballot(live))
         while waiting != 0:  # the same in all lanes
-            first = d_lowest_bit(waiting)
-            chosen = d_shuffle(owner, first)
+            chosen = d_shuffle(owner, d_lowest_bit(waiting))
             same = np.int64(d_ballot(owner == chosen))
             waiting &= ~same
-            if lane == first:
+            if lane == chosen & 31:  # one lane alone counts for an owner
                 counts[chosen * warps + warp] += d_count_bits(same)
 
 
@@ -119,15 +118,14 @@ def k_sort_rows(
         place = 0
         waiting = np.int64(d_ballot(live))
         while waiting != 0:  # the same in all lanes
-            first = d_lowest_bit(waiting)
-            chosen = d_shuffle(owner, first)
+            chosen = d_shuffle(owner, d_lowest_bit(waiting))
             same = np.int64(d_ballot(owner == chosen))
             waiting &= ~same
             start = 0
-            if lane == first:
+            if lane == chosen & 31:
                 start = int(places[chosen * warps + warp])
                 places[chosen * warps + warp] = start + d_count_bits(same)
-            start = d_shuffle(start, first)
+            start = d_shuffle(start, chosen & 31)
             if owner == chosen:
                 place = start + d_count_bits(same & ((1 << lane) - 1))
         if live:

@@ -100,7 +100,7 @@ class FixedStore(ShownStore):
         self._slots, self._lease = slots, lease
 
     def _read_slots(self) -> SlotArrays:
-        self._lease.check()
+        self._lease.check("window")
         return self._slots
 
     def memory_usage(self) -> dict[str, int]:

@@ -8,22 +8,24 @@ __all__ = ["k_assign_pages", "k_write_pages"]
 
 
 @njit(cache=True, nogil=True)
-def k_assign_pages(degrees, sizes, starts, ranges, pids):
-    """Give each vertex its page, in order; return the number of pages.
+def k_assign_pages(offsets, sizes, starts, ranges, records):
+    """Give each vertex its record id, in order; return the number of pages.
 
-    ``sizes``: page, vertex and entry in bytes, slots of a small page, neighbours of a large page. With ``starts`` and
-    ``ranges`` of length 0 the pages are only counted. A small page ends where the next vertex does not fit.
+    ``sizes``: page, vertex and entry in bytes, slots of a small page, neighbours of a large page, bits of a page id.
+    With ``starts``, ``ranges`` and ``records`` of length 0 the pages are only counted. A small page ends where the next
+    vertex does not fit.
     """
-    page_bytes, vertex_bytes, entry_bytes, max_slots, capacity = sizes
+    page_bytes, vertex_bytes, entry_bytes, max_slots, capacity, pid_bits = sizes
     writes = starts.shape[0] > 0
     pages, used, slots = 0, 0, 0
     is_open = False
-    for vertex in range(degrees.shape[0]):
-        size = vertex_bytes + degrees[vertex] * entry_bytes
+    for vertex in range(offsets.shape[0] - 1):
+        degree = offsets[vertex + 1] - offsets[vertex]
+        size = vertex_bytes + degree * entry_bytes
         if size > page_bytes:
-            parts = (degrees[vertex] + capacity - 1) // capacity
+            parts = (degree + capacity - 1) // capacity
             if writes:
-                pids[vertex] = pages
+                records[vertex] = pages
                 for k in range(parts):
                     starts[pages + k] = vertex
                     ranges[pages + k] = parts - 1 - k
@@ -37,7 +39,7 @@ def k_assign_pages(degrees, sizes, starts, ranges, pids):
             pages += 1
             used, slots, is_open = 0, 0, True
         if writes:
-            pids[vertex] = pages - 1
+            records[vertex] = (pages - 1) | (slots << pid_bits)
         used += size
         slots += 1
     return pages

@@ -180,19 +180,25 @@ def test_time_that_the_first_run_leaves_is_the_seconds(monkeypatch: pytest.Monke
     assert limits == [100, 170]
 
 
-def test_what_did_not_run_comes_before_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    earlier, chosen = tmp_path / "earlier.json", []
-
-    def note(which: str, paths: list[Path], limit_s: float, jobs: int, names: list[str], _: int) -> dict[str, Any]:
-        chosen.append(names)
-        return {}
-
-    ends = {name: {"outcome": outcome} for name, outcome in (("a", "failed"), ("b", "not run"), ("c", "passed"))}
-    earlier.write_text(json.dumps({"cugraph": ends}))
-    monkeypatch.setattr(compatibility, "RUNS", ("cugraph",))
-    monkeypatch.setattr(compatibility, "run_tests", note)
-    compatibility._run_both([], 1, 1, earlier, None, 1)
-    assert chosen == [["b", "a"]]
+def test_what_did_not_run_comes_before_what_failed(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("slow/test_b.py", "core/test_a.py", "test_version.py")]
+    ends = {
+        "core/test_a.py::test_a": ("failed", "1 == 2"),
+        "core/test_a.py::test_b": ("not run", "timed out after 9 s"),
+        "core/test_a.py::test_c": ("passed", ""),
+        "core/test_other.py::test_a": ("not run", "timed out after 9 s"),
+        "slow/test_b.py::test_a": ("not run", "timed out after 9 s while it ran"),
+        "slow/test_b.py::test_b": ("not run", "timed out after 9 s"),
+        "test_version.py::test_a": ("not run", ""),
+    }
+    outcomes = {name: {"outcome": outcome, "reason": reason} for name, (outcome, reason) in ends.items()}
+    assert compatibility._left_in_turn(paths, outcomes) == [
+        "slow/test_b.py::test_b",
+        "core/test_a.py::test_b",
+        "test_version.py::test_a",
+        "slow/test_b.py::test_a",
+        "core/test_a.py::test_a",
+    ]
 
 
 def test_what_failed_or_did_not_run_is_run_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +316,7 @@ def test_the_page_lists_what_is_lost_and_why() -> None:
     }
     del ours["core/test_any.py::test_d"]
     page = render_page(count_outcomes(theirs, ours), make_preface("26.10.0", "3 data sets were there"))
-    assert "These are cuGraph 26.10.0's own tests" in page
+    assert "the tests of cuGraph 26.10.0, run twice" in " ".join(page.split())
     assert "| core/test_any.py | 6 | 4 | 1 | 3 | 1 |" in page
     assert "| all | 6 | 4 | 1 | 3 | 1 |" in page
     assert "- core/test_any.py, 1: `test_b`: AssertionError: 1\n" in page

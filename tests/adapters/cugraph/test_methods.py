@@ -49,7 +49,7 @@ def test_a_deleted_edge_list_is_not_shown_until_the_next_update(rapids: SimpleNa
     G = filled(rapids)
     G.delete_edge_list()
     for view in (G.view_edge_list, G.view_adj_list, G.view_transposed_adj_list):
-        with pytest.raises(InputError, match="the edge list was deleted; wanted an update, or a graph"):
+        with pytest.raises(InputError, match="the edge list was deleted; update the graph, or fill it again"):
             view()
     G.insert_edges(([1], [2], [0.5]))
     assert len(G.view_edge_list()) == 3

@@ -13,7 +13,17 @@ import pytest
 
 from dynstore.distributed import ShardedGraph
 
-__all__ = ["client", "cluster", "edges_of", "ends_a_rank", "partitions", "raises_on_a_rank", "sleeps"]
+__all__ = [
+    "client",
+    "cluster",
+    "edges_of",
+    "ends_a_rank",
+    "partitions",
+    "raises_on_a_rank",
+    "ranks_of",
+    "wait_for",
+    "waits_for",
+]
 
 NO_DASK = "needs Dask: pip install '.[dask]'"
 
@@ -23,7 +33,7 @@ def cluster() -> Iterator[Any]:
     """Two workers; tests may kill them, and others take their places."""
     distributed = pytest.importorskip("distributed", reason=NO_DASK)
     pytest.importorskip("dask.dataframe", reason=NO_DASK)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as found:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as found:
         yield found
 
 
@@ -65,6 +75,15 @@ def raises_on_a_rank(graph: ShardedGraph) -> None:
     graph.comm.barrier()
 
 
-def sleeps(graph: ShardedGraph, seconds: float) -> int:
-    time.sleep(seconds)
+def ranks_of(graph: ShardedGraph) -> int:
     return graph.comm.rank
+
+
+def waits_for(graph: ShardedGraph, path: str) -> None:
+    """Work until a file is there."""
+    wait_for(path)
+
+
+def wait_for(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(0.02)

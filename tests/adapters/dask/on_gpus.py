@@ -25,7 +25,7 @@ import dynstore
 from dynstore.adapters import dask as on_dask
 from dynstore.adapters.dask import DaskGraph
 from dynstore.errors import InputError, RankError
-from tests.adapters.dask.clusters import ends_a_rank, raises_on_a_rank, sleeps
+from tests.adapters.dask.clusters import ends_a_rank, raises_on_a_rank, ranks_of
 
 __all__ = ["answers", "drop_in", "lost"]
 
@@ -192,7 +192,7 @@ def lost(client: Any, scale: int) -> None:
         client.wait_for_workers(count, timeout=60)
         G = DaskGraph(client)
         G.insert_edges([(0, 1), (1, 2)])
-        assert G.run(sleeps, 0.0) == list(range(count))
+        assert G.run(ranks_of) == list(range(count))
         began = time.perf_counter()
         try:
             G.run(function)
@@ -214,7 +214,7 @@ def main() -> int:
     parser.add_argument("--scale", type=int, default=14, help="graphs have 2^SCALE vertices")
     options = parser.parse_args()
     with (
-        LocalCUDACluster(n_workers=options.workers, rmm_pool_size=0.3, dashboard_address=None) as cluster,
+        LocalCUDACluster(n_workers=options.workers, rmm_pool_size=0.3, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         client.wait_for_workers(options.workers, timeout=60)

@@ -7,6 +7,7 @@ import pickle
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,15 @@ import dynstore
 from dynstore.adapters import dask as on_dask
 from dynstore.adapters.dask import DaskGraph
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError, UnweightedGraphError
-from tests.adapters.dask.clusters import edges_of, ends_a_rank, partitions, raises_on_a_rank, sleeps
+from tests.adapters.dask.clusters import (
+    edges_of,
+    ends_a_rank,
+    partitions,
+    raises_on_a_rank,
+    ranks_of,
+    wait_for,
+    waits_for,
+)
 from tests.distributed.processes import check_collectives
 
 COUNTS = ("inserted", "replaced", "deleted", "absent", "duplicates")
@@ -147,7 +156,7 @@ def test_a_lost_worker_ends_the_graph(client: Any, rng: np.random.Generator, how
             kill.join()
         with pytest.raises(RankError, match=f"^insert_edges: {lost}"):
             G.insert_edges(slow)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # far below the time that a rank waits for another
     with pytest.raises(RankError, match=f"^bfs: this graph cannot be used any more: .*{address}"):
         on_dask.bfs(G, 0)
     assert "it cannot be used any more" in repr(G)
@@ -175,7 +184,7 @@ def test_a_program_that_fails_on_one_rank_ends_the_graph(client: Any, monkeypatc
         with pytest.raises(RankError, match="rank 0 calls insert_edges, rank 1 calls delete_edges"):
             H.run(different_calls)
         with pytest.raises(RankError, match="cannot be used any more"):
-            H.run(sleeps, 0.0)
+            H.run(ranks_of)
 
 
 def different_calls(graph: Any) -> None:
@@ -186,6 +195,19 @@ def all_fail(graph: Any) -> None:
     raise ZeroDivisionError("on all ranks")
 
 
+class Elsewhere:
+    """Something of a module that workers have not."""
+
+    def __call__(self, graph: Any) -> None:
+        """Not called."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return __import__, ("nowhere",)
+
+
+pickled_elsewhere = Elsewhere()
+
+
 def check_communicator(graph: Any) -> None:
     check_collectives(graph.comm)
 
@@ -193,20 +215,22 @@ def check_communicator(graph: Any) -> None:
 def test_programs_of_all_ranks(client: Any) -> None:
     with DaskGraph(client) as G:
         G.run(check_communicator)
-        assert G.run(sleeps, 0.0) == [0, 1]
+        assert G.run(ranks_of) == [0, 1]
         with pytest.raises(ZeroDivisionError, match="on all ranks"):
             G.run(all_fail)
+        with pytest.raises(InputError, match=r"the worker tcp.* cannot read the call: .*No module named 'nowhere'"):
+            G.run(pickled_elsewhere)
         frame, more = G.compute_frame("table", tables, 5)
         assert more == "rank 0"
         assert sorted(frame.compute()["rank"]) == [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
-        assert G.run(sleeps, 0.0) == [0, 1]  # it can still be used
+        assert G.run(ranks_of) == [0, 1]  # it can still be used
 
 
 def tables(graph: Any, rows: int) -> tuple[pd.DataFrame, str]:
     return pd.DataFrame({"rank": [graph.comm.rank] * rows}), f"rank {graph.comm.rank}"
 
 
-def test_workers_stay_free_while_ranks_work(client: Any, rng: np.random.Generator) -> None:
+def test_workers_stay_free_while_ranks_work(client: Any, rng: np.random.Generator, tmp_path: Path) -> None:
     with DaskGraph(client) as G:
         frame = edges_of(rng, 100)
         slow = partitions(frame, 2).map_partitions(slowly, 0.3, meta=frame.iloc[:0])
@@ -215,22 +239,22 @@ def test_workers_stay_free_while_ranks_work(client: Any, rng: np.random.Generato
         assert max(state.partitions for state in states) == 2
         with pytest.raises(AssertionError, match="not seen"):
             watched(G, lambda: None, 1)
-        thread = threading.Thread(target=G.run, args=(sleeps, 1.5))
-        began = time.monotonic()
+        thread = threading.Thread(target=G.run, args=(waits_for, str(tmp_path / "ranks")))
         thread.start()
-        time.sleep(0.2)
-        assert G.progress()[:2] == ("run", "ranks")
+        while G.progress()[:2] != ("run", "ranks"):
+            time.sleep(0.01)
         assert client.submit(pow, 2, 10, pure=False).result() == 1024  # tasks
         assert len(client.run(os.getpid)) == 2  # event loops
-        assert time.monotonic() - began < 1.4
+        assert thread.is_alive()
+        (tmp_path / "ranks").touch()
         thread.join()
         # Nor does work of the workers hold up a graph's calls, which are no tasks.
-        tasks = client.map(time.sleep, [1.5, 1.5], pure=False)
-        began = time.monotonic()
-        assert G.run(sleeps, 0.0) == [0, 1]
-        assert time.monotonic() - began < 1.0
+        tasks = client.map(wait_for, [str(tmp_path / "tasks")] * 2, pure=False)
+        assert G.run(ranks_of) == [0, 1]
+        assert [task.status for task in tasks] == ["pending"] * 2
+        (tmp_path / "tasks").touch()
         assert G.progress() == (None, "idle", 0, 0, 0.0, 3)
-        del tasks
+        client.gather(tasks)
 
 
 def watched(G: DaskGraph, call: Any, least: int = 2) -> list[Any]:

@@ -75,7 +75,7 @@ def test_bfs_does_not_make_a_second_orientation(device: str) -> None:
         (0.5, InputTypeError, "bfs: the input sources: .* must be integers"),
         (["a"], InputTypeError, "bfs: the input sources"),
         (pd.DataFrame({"a": [0], "b": [1]}), InputError, "frame of 2 columns; wanted one"),
-        (None, InputTypeError, "neither of 'start' and 'i_start'"),
+        (None, InputTypeError, "'start' is missing"),
     ],
 )
 def test_bfs_refuses_starts(device: str, start: Any, error: type, message: str) -> None:
@@ -105,7 +105,7 @@ def test_sssp_arguments(device: str) -> None:
         with pytest.raises(TypeError, match=f"'{name}' cannot be specified"):
             dynstore.sssp(graph, 3, **{name: True})
     for arguments, message in [
-        ({"source": 3, "indices": 3}, "both of"),
+        ({"source": 3, "indices": 3}, "both 'source' and 'indices'"),
         ({"source": 7}, "Found invalid vertex in source: got 7"),
         ({"source": [1, 2]}, "2 vertices; wanted one"),
         ({"source": 1, "method": "D"}, "only 'auto'"),

@@ -9,10 +9,11 @@ import pytest
 
 import dynstore
 from dynstore import distributed
-from dynstore.adapters.cugraph.mg.rows import ShardRows, key_edges, make_rows
+from dynstore.adapters.cugraph.mg.rows import Numbering, ShardRows, check_limits, key_edges, make_rows
+from dynstore.backend import get_backend
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.distributed.calls import Call
-from dynstore.errors import LimitError, RankError
+from dynstore.errors import LimitError
 from tests.conftest import SEED
 from tests.crossed import crossed
 
@@ -32,6 +33,8 @@ def rows_of(
         with Call(comm, "lend") as call:
             rows = make_rows(call, G, inward)
         host = G.shard.backend.to_host
+        numbering = Numbering(*map(host, rows.numbering[:2]), rows.numbering.starts)
+        rows = rows._replace(numbering=numbering)
         return ShardRows(*(host(value) if hasattr(value, "dtype") else value for value in rows))
 
     return distributed.run(program, ranks=len(columns), device=device)  # type: ignore[arg-type]
@@ -45,10 +48,11 @@ def edges_of(ranks: list[ShardRows], inward: bool) -> list[tuple[Any, ...]]:
         degrees = np.diff(rows.offsets)
         assert rows.offsets[0] == 0
         assert rows.offsets[-1] == len(rows.indices)
-        assert len(degrees) == rows.starts[rank + 1] - rows.starts[rank]
+        starts = rows.numbering.starts
+        assert len(degrees) == starts[rank + 1] - starts[rank]
         assert (np.diff(degrees) <= 0).all()
         assert rows.segments == ((degrees >= 1024).sum(), (degrees >= 32).sum())
-        assert rows.starts == ranks[0].starts
+        assert starts == ranks[0].numbering.starts
         assert rows.num_edges == sum(len(other.indices) for other in ranks)
         places = np.repeat(np.arange(len(degrees)), degrees)
         assert (np.diff(places * (len(numbers) + 1) + rows.indices) > 0).all(), "neighbours ascend"
@@ -108,7 +112,8 @@ def test_on_the_kernels_of_the_device(backend_name: str) -> None:
             rows_of(parts, device, inward, [src[:9], dst[:9]], **options) for device in (backend_name, "cpu")
         )
         for rows, others in zip(found, wanted, strict=True):
-            for value, other in zip(rows, others, strict=True):
+            pairs = [(*each[:-1], *each.numbering) for each in (rows, others)]
+            for value, other in zip(*pairs, strict=True):
                 np.testing.assert_array_equal(value, other, strict=hasattr(value, "dtype"))
 
 
@@ -141,18 +146,73 @@ def test_long_rows_are_counted() -> None:
 def test_an_empty_graph_and_empty_ranks() -> None:
     nothing = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for rows in rows_of([nothing, nothing], "cpu", False):
-        assert (rows.starts, rows.num_edges, rows.offsets.tolist()) == ((0, 0, 0), 0, [0])
+        assert (rows.numbering.starts, rows.num_edges, rows.offsets.tolist()) == ((0, 0, 0), 0, [0])
     found = rows_of([[np.array([0]), np.array([1])], nothing, nothing], "cpu", True)  # one owner has both
     assert edges_of(found, True) == [(0, 1)]
-    assert found[0].starts == (0, 0, 2, 2)
+    assert found[0].numbering.starts == (0, 0, 2, 2)
 
 
-def test_more_edges_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = dynstore.DynamicGraph.row_lengths
-    monkeypatch.setattr(dynstore.DynamicGraph, "row_lengths", lambda self, *args: real(self, *args) * 2**30)
-    columns = [np.array([0, 1, 2]), np.array([1, 2, 0])]
-    with pytest.raises(RankError) as caught:
-        rows_of([columns], "cpu", False)
-    assert isinstance(caught.value.__cause__, LimitError)
-    assert "3 vertices and 3221225472 edges in its rows; cuGraph counts edges as int32" in str(caught.value)
-    assert len(rows_of([columns], "cpu", False, vertex_dtype="int64")) == 1
+def test_more_edges_than_can_be_counted() -> None:
+    message = "3 vertices and 3221225472 edges in its rows; cuGraph counts edges as int32"
+    with pytest.raises(LimitError, match=message):
+        check_limits(3, 3 * 2**30, np.dtype(np.int32))
+    check_limits(3, 3 * 2**30, np.dtype(np.int64))
+    with pytest.raises(LimitError, match="fewer than 2"):
+        check_limits(2**31, 5, np.dtype(np.int64))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_are_moved_are_those_that_are_sorted(backend_name: str, weighted: bool) -> None:
+    """In any order, under the numbers of an earlier version as long as these serve."""
+    random = np.random.default_rng(SEED)
+    options: dict[str, Any] = {"directed": False, "weighted": weighted, "device": backend_name}
+    batches = [[random.integers(0, 60, (2, 40)) for _ in range(2)] for _ in range(2)]
+    values = random.random(40)
+
+    def program(comm: Communicator) -> None:
+        G, host = ShardedGraph(comm, **options), get_backend(backend_name).to_host
+        G.insert_vertices(range(60))
+        last = None
+        for step in range(2):
+            pair = batches[step][comm.rank]
+            G.insert_edges((*pair, values) if weighted else tuple(pair))
+            G.delete_edges(tuple(pair[:, :5]))
+            with Call(comm, "lend") as call:
+                moved = make_rows(call, G, False, False, last)
+                rows = make_rows(call, G, False, True, moved.numbering)
+            assert last is None or moved.numbering is last, "few edges change no segment"
+            assert (moved.ascending, rows.ascending) == (False, True)
+            assert host(moved.offsets).tolist() == host(rows.offsets).tolist()
+            assert (moved.segments, moved.num_edges) == (rows.segments, rows.num_edges)
+            found = []
+            for each in (moved, rows):
+                owners = np.repeat(np.arange(len(each.numbers)), np.diff(host(each.offsets)))
+                columns = [owners, host(each.indices), *([host(each.weights)] if weighted else [])]
+                found.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+            assert sorted(found[0]) == found[1]
+            last = moved.numbering
+
+    distributed.run(program, 2, backend_name)  # type: ignore[arg-type]
+
+
+def test_rows_are_numbered_anew_when_long_ones_are_astray() -> None:
+    def program(comm: Communicator) -> list[tuple[bool, tuple[int, int]]]:
+        G = ShardedGraph(comm)
+        G.insert_edges((np.arange(3000) % 1500, np.arange(3000)))
+        with Call(comm, "lend") as call:
+            numbering = make_rows(call, G, False).numbering
+        found = []
+        for hub, count in ((4, 40), (1400, 40), (900, 1200)):
+            G.insert_edges((np.full(count, hub), np.arange(count)) if comm.rank == 0 else [])
+            with Call(comm, "lend") as call:
+                rows = make_rows(call, G, False, False, numbering)
+            degrees = np.diff(rows.offsets)
+            assert (degrees[rows.segments[0] :] < 1024).all()
+            assert (degrees[rows.segments[1] :] < 32).all()
+            found.append((rows.numbering is numbering, rows.segments))
+            numbering = rows.numbering
+        return found
+
+    for rank, found in enumerate(distributed.run(program, 2, "cpu")):
+        kept = [serves for serves, _ in found]
+        assert kept == [True, False, False], rank

@@ -1,0 +1,145 @@
+"""What graphs over several ranks take: ``python -m dynstore.benchmarks.ranks --engine nccl --ranks 2``.
+
+Parts, each on processes of its own with NCCL, so that one that fails does not end the others:
+
+- weak: new rows inserted and deleted, on one rank and on all, as many a rank; beside a plain DynamicGraph
+- own: bfs, pagerank and components of a sharded graph, beside those of one graph
+- cugraph: cuGraph's own graph of several GPUs, and lending to it; needs RAPIDS
+- slides: GPMA+'s Fig. 12: 1 % of the rows of large graphs slides, on one rank and on all
+- pages: GTS's Strategy-P and Strategy-S
+
+Each part compares its answers with those of one graph, or of one rank, and ends with an error if they differ. A time is
+that of the slowest rank. All columns are on the device. With MPI, ``mpirun`` starts the processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.outputs import check_outputs
+from dynstore.benchmarks.ranks.algorithms import measure_cugraph, measure_own
+from dynstore.benchmarks.ranks.bench import Bench, Sizes
+from dynstore.benchmarks.ranks.engines import ENGINES, run_ranks
+from dynstore.benchmarks.ranks.pages import measure_pages
+from dynstore.benchmarks.ranks.updates import measure_slides, measure_weak
+from dynstore.benchmarks.schema import write_document
+from dynstore.distributed import Communicator
+from dynstore.errors import InputError, MissingDependencyError
+
+__all__ = ["main"]
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "weak": measure_weak,
+    "own": measure_own,
+    "cugraph": measure_cugraph,
+    "slides": measure_slides,
+    "pages": measure_pages,
+}
+
+
+def _program(comm: Communicator, part: str, sizes: Sizes, path: str) -> None:
+    if comm.device == "cuda":
+        with suppress(MissingDependencyError):  # without RMM CuPy has its own pool
+            from dynstore.adapters.memory import share_pool
+
+            share_pool()
+    PARTS[part](Bench(comm, sizes, path))
+
+
+def _build_bridge() -> None:
+    """Build the library that lends, before ranks wait for each other."""
+    from dynstore.adapters.cugraph.borrowed.loading import load_bridge
+
+    print("the library that lends:", load_bridge().reason or "ready", flush=True)
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m dynstore.benchmarks.ranks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help="by default weak, own, slides and pages")
+    parser.add_argument("--engine", choices=ENGINES, default="threads")
+    parser.add_argument("--device", default="cpu", help="of threads")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--scale", type=int, default=12, help="2^SCALE vertices in weak, own and cugraph")
+    parser.add_argument("--edge-factor", type=int, default=16)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1_000], help="rows a rank, in weak")
+    parser.add_argument("--edges", type=int, nargs="+", default=[50_000, 100_000, 150_000], help="stored, in slides")
+    parser.add_argument("--slide-scale", type=int, default=12)
+    parser.add_argument("--page-scale", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=120.0, help="the most for a part")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    given.parts = given.parts or [name for name in PARTS if name != "cugraph"]
+    unknown = [name for name in given.parts if name not in PARTS]
+    if unknown:
+        raise InputError(f"ranks: unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
+    check_outputs(given.json)
+    return given
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure the parts, print, and write the JSON of schema 1 after each; return 1 if one has failed."""
+    given = _parse(arguments)
+    sizes = Sizes(
+        given.scale, given.edge_factor, tuple(given.batches), tuple(given.edges), given.slide_scale, given.page_scale,
+        given.steps, given.seconds,
+    )  # fmt: skip
+    failed, rows = [], []
+    dataset = {
+        "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
+        "edges": given.edge_factor << given.scale, "seed": 0,
+    }  # fmt: skip
+    for part in given.parts:
+        print(f"{part}: {given.ranks} ranks ({given.engine})", flush=True)
+        begun = monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows"
+            try:
+                if part == "cugraph":
+                    _build_bridge()
+                run_ranks(
+                    given.engine, given.device, given.ranks, _program, part, sizes, str(path), limit=given.seconds
+                )  # fmt: skip
+            except Exception as error:  # the next part may do
+                traceback.print_exc(limit=1)
+                failed.append(f"{part}: {type(error).__name__}: {error}")
+            found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        rows += [{**row, "store": f"{part}: {row['store']}"} for row in found]
+        print(f"{part}: {len(found)} rows in {monotonic() - begun:.1f} s", flush=True)
+        if given.json is not None and rows:
+            write_document(given.json, "ranks", arguments, dataset, rows, agree=not failed)
+    _summarize(rows)
+    for line in failed:
+        print("FAILED", line, file=sys.stderr, flush=True)
+    return int(bool(failed))
+
+
+def _summarize(rows: list[dict[str, Any]]) -> None:
+    """Print each operation's medians side by side."""
+    lines: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in rows:
+        part, _, store = row["store"].partition(": ")
+        size = row["edges"] // 100_000_000 if part == "slides" else 0
+        key = part, row["algorithm"] or row["operation"], str(row["batch"]), str(size)
+        lines.setdefault(key, {})[store] = row["median_ms"]
+    for (part, name, batch, _), medians in lines.items():
+        shown = "   ".join(f"{store} {median:.3f}" for store, median in medians.items())
+        print(f"{part:8} {name:28} {batch:>9}   {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,94 @@
+"""The measurement of several ranks runs on small sizes, and compares its answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynstore import distributed
+from dynstore.backend import get_backend
+from dynstore.benchmarks.ranks import algorithms
+from dynstore.benchmarks.ranks.__main__ import main
+from dynstore.benchmarks.ranks.bench import distinct_keys, edge_sums, key_sums, make_rows
+from dynstore.benchmarks.ranks.engines import run_by_nccl
+from dynstore.benchmarks.schema import check_document
+from dynstore.distributed import Communicator, ShardedGraph
+from dynstore.errors import InputError, RankError
+
+SMALL = ["--scale", "7", "--batches", "40", "--slide-scale", "6", "--page-scale", "7", "--steps", "2"]
+SMALL += ["--edges", "1000", "2000", "3000"]
+
+
+def test_all_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ranks.json"
+    assert main([*SMALL, "--json", str(path)]) == 0
+    shown = capsys.readouterr().out
+    for text in (
+        "right: the edges of 2 ranks after all batches",
+        "right: pagerank as on one graph",
+        "right: weakly_connected_components on 1 and 2 ranks",
+        "right: bfs: Strategy-S, 2 ranks as on one device",
+    ):
+        assert text in shown
+    document = json.loads(path.read_text())
+    check_document(document)
+    assert document["agree"]
+    stores = {row["store"] for row in document["rows"]}
+    assert {"weak: 1 rank", "weak: 2 ranks", "weak: DynamicGraph", "slides: 2 ranks"} <= stores
+    assert {row["steps"] for row in document["rows"] if row["store"].startswith("weak")} == {2}
+
+
+def test_a_part_that_fails_does_not_end_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(algorithms.distributed, "bfs", lambda G, start: distributed.sssp(G, start))
+    path = tmp_path / "ranks.json"
+    assert main(["own", "pages", *SMALL, "--json", str(path)]) == 1
+    shown = capsys.readouterr()
+    assert re.search(r"FAILED own: RankError: run: rank \d raised UnweightedGraphError", shown.err)
+    assert "pages: 6 rows" in shown.out
+    assert not json.loads(path.read_text())["agree"]
+
+
+def test_unknown_parts() -> None:
+    with pytest.raises(InputError, match="unknown part 'strong'; known: weak, own"):
+        main(["strong"])
+
+
+def test_rows_are_the_same_on_all_devices(backend) -> None:
+    host = get_backend("cpu")
+    whole = make_rows(host, 5, 50, 3)
+    part = make_rows(backend, 5, 30, 3, 20)
+    for column, expected in zip(part, whole, strict=True):
+        assert backend.to_host(column).tolist() == expected[20:].tolist()
+    assert make_rows(host, 5, 50, 4)[0].tolist() != whole[0].tolist()
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_sums_of_edges_are_those_of_their_rows(directed: bool) -> None:
+    def program(comm: Communicator) -> tuple[tuple[int, int], tuple[int, int]]:
+        rows = [make_rows(get_backend("cpu"), 6, 300, rank) for rank in range(2)]
+        G = ShardedGraph(comm, directed=directed)
+        G.insert_edges(rows[comm.rank])
+        expected = key_sums(distinct_keys(G.backend, rows, not directed))
+        found = edge_sums(comm, G)
+        src, dst, _ = G.shard._numbered_edges(once=False)
+        G.delete_edges((np.asarray(src[:1]), np.asarray(dst[:1])))
+        assert edge_sums(comm, G) != found
+        return found, expected
+
+    for found, expected in distributed.run(program, 2, "cpu"):
+        assert found == expected
+
+
+def test_a_process_that_raises_is_named() -> None:
+    with pytest.raises(RankError, match=r"run_by_nccl: rank \d raised .*(CuPy|CUDA|NCCL|NotImplementedError)"):
+        run_by_nccl(_fail, 2, limit=60.0)
+
+
+def _fail(comm: Communicator) -> None:
+    raise NotImplementedError
