@@ -267,14 +267,15 @@ class Exchanges(Deletions):
         expire_before : int, optional
             Edges whose last time is below it are deleted first.
         agree : callable, optional
-            It is called when nothing can fail any more, and may raise: then the graph stays as it was. The insertion is
-            planned, and not attempted.
+            It is called when nothing can fail any more, once, and may raise: then the graph stays as it was. The
+            insertion is planned, and not attempted. Memory that runs out before is no reason to call it: edges that may
+            move to host memory do so first.
         """
         exchange = partial(
             self._exchange_once, caller, leaving, arriving, naming, on_duplicate, follow, expire_before, agree
         )
         with MemoryChecked(caller), self._lock:
-            return self._or_spill(caller, exchange) if agree is None else exchange()
+            return self._or_spill(caller, exchange)
 
     def _exchange_once(
         self,
