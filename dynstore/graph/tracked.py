@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dynstore.graph.versions.undo import UndoLog
     from dynstore.stores.base import Store
     from dynstore.stores.table.slots import SearchResult
+    from dynstore.typing import Array
 
 __all__ = ["Tracked"]
 
