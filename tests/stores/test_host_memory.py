@@ -361,6 +361,20 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
     pair.insert(*some_edges(300, 2, 60), np.ones(300))
 
 
+def test_columns_that_do_not_fit_beside_the_graph_spill_too(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = filled(device, spill=True)
+    opened = DynamicGraph._opened
+
+    def refusing(G: DynamicGraph, request: Any) -> Any:
+        if G.memory == "device":
+            raise MemoryError("the device has no room for columns")
+        return opened(G, request)
+
+    monkeypatch.setattr(DynamicGraph, "_opened", refusing)
+    pair.insert(*some_edges(30, 2), np.ones(30))
+    assert pair.graph.memory == "host"
+
+
 def test_a_stream_that_can_be_read_once_is_not_lost(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     G = DynamicGraph(device=device, spill=True)
