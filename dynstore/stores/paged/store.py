@@ -42,6 +42,9 @@ __all__ = ["PagedOptions", "PagedStore", "PagedTable"]
 CALLER = "store 'paged'"
 DELTA = "gpma+"
 LARGEST_KEY = (1 << 63) - 1
+# The most edges of the delta: its slots have int32 numbers. It grows by at most one of so many parts of the free device
+# memory; an edge may take so many slots.
+MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
 
 
 @dataclass(frozen=True)
@@ -204,8 +207,14 @@ class PagedStore(DerivedSlots):
         return self._base.with_vertices(num_vertices)
 
     def _most_beside(self) -> int:
-        """Return how many edges the delta may have."""
-        return max(self.options.delta_edges, int(self.options.delta_share * self._base.num_edges))
+        """Return how many edges the delta may have: also so few that it leaves most of the device's memory free."""
+        most = max(self.options.delta_edges, int(self.options.delta_share * self._base.num_edges))
+        free = self.backend.free_bytes()
+        if free is not None:
+            weight = 0 if self.weight_dtype is None else self.weight_dtype.itemsize
+            num_bytes = SLOTS_AN_EDGE * (2 * self.vertex_dtype.itemsize + weight)
+            most = min(most, free // FREE_PARTS // num_bytes + self._delta.num_edges)
+        return min(most, MAX_DELTA)
 
     def _find(self, base: PagedRows, src: Array, dst: Array) -> _Found:
         """Find edges in pages; their sources may be no rows."""
