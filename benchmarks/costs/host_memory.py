@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import dynstore
+from dynstore.backend import get_backend
 from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -116,8 +119,22 @@ def _show(found: dict[str, dict[str, list[float]]], batch: int, steps: int) -> N
         print(f"{kind}: {steps * batch / seconds / 1e6:.1f} M rows/s inserted, all of it counted")
 
 
+def _rows(found: dict[str, dict[str, list[float]]], device: str, batch: int, edges: int) -> list[dict[str, Any]]:
+    """Return the rows of the results; those of insertions have the bytes in host memory."""
+    return [
+        {
+            "store": f"{name}, {kind}", "device": device, "operation": "total", "algorithm": None, "batch": batch,
+            "edges": edges, "steps": len(values), **percentiles(values),
+            "bytes": round(times["host bytes"][0]) if name == "insert" else None,
+        }
+        for kind, times in found.items()
+        for name, values in times.items()
+        if not name.endswith("bytes")
+    ]  # fmt: skip
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure, print, and write the JSON of schema 1 on request."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.host_memory", description=__doc__)
     parser.add_argument("--scale", type=int, default=22, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
@@ -128,10 +145,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--weighted", action="store_true")
     parser.add_argument("--directed", action="store_true")
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="only these; may be repeated")
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     sizes = given.scale, given.edge_factor, given.batch, given.steps
     found = measure(*sizes, given.device, given.kind, given.weighted, given.directed, given.seed)
     _show(found, given.batch, given.steps)
+    if given.json is not None:
+        dataset = {
+            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
+            "edges": given.edge_factor << given.scale, "seed": given.seed,
+        }  # fmt: skip
+        rows = _rows(found, get_backend(given.device).name, given.batch, given.edge_factor << given.scale)
+        write_document(given.json, "host-memory-costs", arguments, dataset, rows, module="costs.host_memory")
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dynstore.batches.turning import transpose_slots
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.batches.turning import transpose_pieces
 from dynstore.graph.neighborhoods import Neighborhoods
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
-    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.base import Store
 
 __all__ = ["Orientations"]
@@ -51,8 +51,13 @@ class Orientations(Neighborhoods):
 
     def _make_in_store(self) -> Store:
         with MemoryChecked("the in-edge orientation"):
-            mask = self.snapshot().mask()
-            return self._store_of(transpose_slots(self.backend, self._out.slots, mask, self.number_of_vertices()))
+            out, num_vertices = self._out, self.number_of_vertices()
+            if out.memory == "device":
+                batch = EdgeBatch(*self._numbered_edges(once=False)).transposed(self.backend)
+            else:
+                kinds = self.vertex_dtype, out.weight_dtype
+                batch = transpose_pieces(self.backend, out.edge_pieces, num_vertices, *kinds)
+            return self._store_of(batch)
 
     def _store_of(self, batch: EdgeBatch) -> Store:
         """Make a store of the graph's own kind, in the same memory, that holds exactly these edges."""

@@ -147,7 +147,9 @@ class Updates(Recording, Tracked, Spilling):
             if self._records is not None or time is not None:
                 edges, extra = self.take_extra_columns(*request[:3], time)
                 request = request._replace(edges=edges)
-            request = self.with_weights(self._opened(request))  # it can be read twice from here on
+            read = partial(self._opened, request)  # what it returns can be read twice; a stream may be read only once
+            opened = self._or_spill(request.caller, read) if isinstance(request.edges, tuple | list) else read()
+            request = self.with_weights(opened)
             insert = partial(self._insert_opened, request, on_duplicate, default_weight, extra)
             return self._or_spill(request.caller, insert)
 

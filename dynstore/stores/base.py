@@ -7,7 +7,7 @@ error leaves the graph as it was.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from math import isqrt
@@ -20,6 +20,7 @@ from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import make_options
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.locks import Lock
+from dynstore.stores.table import selection
 from dynstore.stores.table.slots import PRESENT, SearchResult, SlotArrays
 from dynstore.typing import Array, Memory, OnDuplicate, Path
 
@@ -305,9 +306,14 @@ class Store(ABC):
         """
         slots = self.slots
         start, end = (int(slots.offsets[number]) for number in (low, high))
-        held = self._held(slots, start, end)
-        weights = None if slots.weights is None else slots.weights[start:end][held]
-        return slots.src[start:end][held], slots.dst[start:end][held], weights
+        return selection.select(self.backend, slots.columns_of(start, end), self._held(slots, start, end))
+
+    def edge_pieces(self) -> Iterator[Columns]:
+        """Yield all edges in order, in pieces on the device."""
+        slots = self.slots
+        for start in range(0, slots.num_slots, selection.PIECE):
+            end = min(start + selection.PIECE, slots.num_slots)
+            yield selection.select(self.backend, slots.columns_of(start, end), self._held(slots, start, end))
 
     def _held(self, slots: SlotArrays, start: int, end: int) -> Array:
         """Return whether each slot of a range holds an edge, bool."""

@@ -19,6 +19,7 @@ STORES: dict[str, dict[str, Any]] = {
     "gpma": {"deletion": "pack"},
     "lpma": {},
     "slab_hash": {},
+    "paged": {"delta_edges": 60, "delta_share": 0.0, "density": 0.8, "page_bits": 5},
     "graphvine": {},
     "graphvine with holes": {"compaction": False},
 }

@@ -10,7 +10,7 @@ import pytest
 
 import dynstore
 from dynstore.backend import Backend, get_backend
-from dynstore.batches.turning import transpose_slots
+from dynstore.batches.turning import transpose_pieces
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.graph import DynamicGraph
 from dynstore.stores.table import selection
@@ -129,8 +129,9 @@ def test_in_edges_are_made_in_pieces(memory: str, weighted: bool, device: str, m
     dst[:100] = 7
     pair.insert(src, dst, *([np.arange(300) / 4] if weighted else []))
     pair.delete(src[::3], dst[::3])
-    slots, num_vertices = pair.graph._out.slots, pair.graph.number_of_vertices()
-    batch = transpose_slots(pair.graph.backend, slots, pair.graph.snapshot().mask(), num_vertices)
+    out, num_vertices = pair.graph._out, pair.graph.number_of_vertices()
+    kinds = out.vertex_dtype, out.weight_dtype
+    batch = transpose_pieces(pair.graph.backend, out.edge_pieces, num_vertices, *kinds)
     columns = {name: on_host(pair.graph, column) for name, column in pair.graph.edge_columns().items()}
     order = np.lexsort((columns["source"], columns["destination"]))
     assert np.array_equal(on_host(pair.graph, batch.src), columns["destination"][order])
@@ -358,6 +359,20 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
         assert np.array_equal(on_host(pair.graph, getattr(pair.graph.snapshot(), name)), array)
     pair.check()
     pair.insert(*some_edges(300, 2, 60), np.ones(300))
+
+
+def test_columns_that_do_not_fit_beside_the_graph_spill_too(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = filled(device, spill=True)
+    opened = DynamicGraph._opened
+
+    def refusing(G: DynamicGraph, request: Any) -> Any:
+        if G.memory == "device":
+            raise MemoryError("the device has no room for columns")
+        return opened(G, request)
+
+    monkeypatch.setattr(DynamicGraph, "_opened", refusing)
+    pair.insert(*some_edges(30, 2), np.ones(30))
+    assert pair.graph.memory == "host"
 
 
 def test_a_stream_that_can_be_read_once_is_not_lost(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

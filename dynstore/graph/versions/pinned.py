@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.batches.turning import transpose_slots
+from dynstore.batches.turning import transpose_pieces
 from dynstore.bits import full_words, unpack_bits
 from dynstore.errors import StaleSnapshotError
 from dynstore.graph.delta import merge_changes
@@ -190,8 +190,12 @@ class PinnedInStore(ShownStore):
             with self.lock:
                 if self._flat is None:
                     with MemoryChecked("the in-edge orientation"):
-                        mask = unpack_bits(self.backend, slots.valid, slots.num_slots)
-                        batch = transpose_slots(self.backend, slots, mask, self.num_vertices)
+                        if slots.memory == "device":
+                            batch = EdgeBatch(*slots.columns).transposed(self.backend)
+                        else:
+                            kinds = self.vertex_dtype, self.weight_dtype
+                            pieces = self._edges.edge_pieces
+                            batch = transpose_pieces(self.backend, pieces, self.num_vertices, *kinds)
                         self._flat = copy_store(self, batch, self.num_vertices)
         return self._flat.slots
 

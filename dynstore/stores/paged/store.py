@@ -6,7 +6,7 @@ cleared, an update writes all edges to new pages. ``docs/internals/paged.md`` sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -42,6 +42,9 @@ __all__ = ["PagedOptions", "PagedStore", "PagedTable"]
 CALLER = "store 'paged'"
 DELTA = "gpma+"
 LARGEST_KEY = (1 << 63) - 1
+# The most edges of the delta: its slots have int32 numbers. It grows by at most one of so many parts of the free device
+# memory; an edge may take so many slots.
+MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
 
 
 @dataclass(frozen=True)
@@ -204,8 +207,14 @@ class PagedStore(DerivedSlots):
         return self._base.with_vertices(num_vertices)
 
     def _most_beside(self) -> int:
-        """Return how many edges the delta may have."""
-        return max(self.options.delta_edges, int(self.options.delta_share * self._base.num_edges))
+        """Return how many edges the delta may have: also so few that it leaves most of the device's memory free."""
+        most = max(self.options.delta_edges, int(self.options.delta_share * self._base.num_edges))
+        free = self.backend.free_bytes()
+        if free is not None:
+            weight = 0 if self.weight_dtype is None else self.weight_dtype.itemsize
+            num_bytes = SLOTS_AN_EDGE * (2 * self.vertex_dtype.itemsize + weight)
+            most = min(most, free // FREE_PARTS // num_bytes + self._delta.num_edges)
+        return min(most, MAX_DELTA)
 
     def _find(self, base: PagedRows, src: Array, dst: Array) -> _Found:
         """Find edges in pages; their sources may be no rows."""
@@ -325,6 +334,15 @@ class PagedStore(DerivedSlots):
             weights = None if weights is None else xp.concatenate((weights, more))[order]
         return *self._ends(keys), weights
 
+    def edge_pieces(self) -> Iterator[Columns]:
+        for keys, weights in read_merged(self._base, self._valid, self._added()):
+            yield *self._ends(keys), weights
+
+    def _added(self) -> Columns:
+        """Return the edges of the delta, sorted."""
+        slots = self._delta.slots
+        return select(self.backend, slots.columns, unpack_bits(self.backend, slots.valid, slots.num_slots))
+
     def native_rows(self) -> NativeRows:
         extra, slots = None, self._delta.slots
         if slots.num_edges:
@@ -337,9 +355,8 @@ class PagedStore(DerivedSlots):
 
     def _degrees(self) -> Array:
         """Return the number of edges of each row, shape (V,), int64."""
-        slots, backend = self._delta.slots, self.backend
-        added = slots.src[unpack_bits(backend, slots.valid, slots.num_slots)]
-        return count_rows(self._base, self._valid) + count_sources(backend, added, self.num_vertices)
+        added = count_sources(self.backend, self._added()[0], self.num_vertices)
+        return count_rows(self._base, self._valid) + added
 
     def _refresh(self) -> None:
         """Make a table of all edges in host memory, a piece of it at a time on the device."""
@@ -350,11 +367,10 @@ class PagedStore(DerivedSlots):
         make = partial(backend.empty_in, self.memory, num_edges)
         out_src, out_dst = make(self.vertex_dtype), make(self.vertex_dtype)
         out_weights = None if self.weight_dtype is None else make(self.weight_dtype)
-        slots, first = self._delta.slots, 0
-        added = select(backend, slots.columns, unpack_bits(backend, slots.valid, slots.num_slots))
-        for keys, weights in read_merged(self._base, self._valid, added):
-            end = first + int(keys.shape[0])
-            out_src[first:end], out_dst[first:end] = self._ends(keys)
+        first = 0
+        for src, dst, weights in self.edge_pieces():
+            end = first + int(src.shape[0])
+            out_src[first:end], out_dst[first:end] = src, dst
             if out_weights is not None:
                 out_weights[first:end] = weights
             first = end

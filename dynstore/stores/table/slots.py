@@ -127,6 +127,11 @@ class SlotArrays:
         """``src``, ``dst`` and the weights, which are most of the table."""
         return self.src, self.dst, self.weights
 
+    def columns_of(self, start: int, end: int) -> tuple[Array, Array, Array | None]:
+        """Return views of the columns of some slots."""
+        part = slice(start, end)
+        return self.src[part], self.dst[part], None if self.weights is None else self.weights[part]
+
     @property
     def host_bytes(self) -> int:
         """Bytes of the columns in host memory that kernels use in place."""

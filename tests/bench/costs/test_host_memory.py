@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dynstore.benchmarks.costs.host_memory import KINDS, main, measure
+from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
 
@@ -23,6 +27,16 @@ def test_it_prints_a_row_for_each_operation(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out
     for name in ("build, a piece", "insert", "delete", "look up", "bfs", "components", "device bytes", "M rows/s"):
         assert name in shown
+
+
+def test_the_document_has_a_row_for_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "costs.json"
+    main(["--scale", "6", "--batch", "20", "--steps", "2", "--device", "cpu", "--json", str(file)])
+    document = json.loads(file.read_text())
+    check_document(document)
+    rows = {row["store"]: row for row in document["rows"]}
+    assert len(rows) == 7 * len(KINDS)
+    assert rows["insert, host, pages"]["bytes"] > 0
 
 
 def test_too_few_events() -> None:
