@@ -112,5 +112,5 @@ def test_one_rank_that_may_not_spill_refuses(device: str, monkeypatch: pytest.Mo
         return str(caught.value)
 
     texts = distributed.run(program, 2, device)  # type: ignore[arg-type]
-    assert all("the device has no room; memory=\"host\" keeps the edges in host memory" in text for text in texts)
+    assert all('the device has no room; memory="host" keeps the edges in host memory' in text for text in texts)
     assert "rank 1 refused it" in texts[0]
