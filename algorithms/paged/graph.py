@@ -129,7 +129,8 @@ class PagedGraph:
 
     def bfs(self, start: Any, **options: Any) -> tuple[Array, Array | None]:
         """Search as :func:`dynstore.algorithms.paged.bfs` does."""
-        return searches.bfs(self.reader(OUT), start, symmetric=self.is_symmetric, **options)
+        into = None if self.is_symmetric else self.reader(INTO)
+        return searches.bfs(self.reader(OUT), start, symmetric=self.is_symmetric, into=into, **options)
 
     def pagerank(self, **options: Any) -> tuple[Array, int, float]:
         """Rank vertices as :func:`dynstore.algorithms.paged.pagerank` does."""

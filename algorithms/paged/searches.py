@@ -55,12 +55,18 @@ class Search(NamedTuple):
 
 
 def bfs(
-    out: PageReader, start: Any, symmetric: bool = False, depth_limit: int = UNREACHED, predecessors: bool = False
+    out: PageReader,
+    start: Any,
+    symmetric: bool = False,
+    depth_limit: int = UNREACHED,
+    predecessors: bool = False,
+    into: PageReader | None = None,
 ) -> tuple[Array, Array | None]:
     """Find how many edges each vertex is away from the nearest start vertex.
 
-    A level reads only leaves that it needs: those of the frontier, or in a symmetric graph those of the unreached
-    vertices, whichever are fewer. Of the latter, the first leaf of each row is read first; most rows need no other.
+    A level reads only leaves that it needs: out-edges of the frontier, or in-edges of the unreached vertices, whichever
+    are fewer. Of the latter, the first leaf of each row is read first; most rows need no other. These are the two
+    directions of Beamer, Asanovic and Patterson, "Direction-Optimizing Breadth-First Search", SC 2012.
 
     Parameters
     ----------
@@ -74,6 +80,8 @@ def bfs(
         The largest distance to search.
     predecessors : bool
         Whether to find predecessors: one more pass over all pages.
+    into : PageReader, optional
+        Of the in-edges of a graph that is not symmetric. Without them, only out-edges are read, and nearly all of them.
 
     Returns
     -------
@@ -85,10 +93,15 @@ def bfs(
     Raises
     ------
     InputError
-        If a start vertex is not in the graph.
+        If a start vertex is not in the graph, or the in-edges are of another number of vertices.
     """
     packed = out.packed
     backend = packed.backend
+    back = out if symmetric else into
+    if back is not None and back.packed.num_vertices != packed.num_vertices:
+        raise InputError(
+            f"bfs: in-edges of {back.packed.num_vertices} vertices; wanted {packed.num_vertices}, as of `out`"
+        )
     starts = np.unique(np.atleast_1d(np.asarray(start, np.int64)))
     if starts.size == 0 or starts[0] < 0 or starts[-1] >= packed.num_vertices:
         raise InputError(f"bfs: start is {start!r}; wanted row numbers below {packed.num_vertices}")
@@ -98,7 +111,7 @@ def bfs(
     distances[backend.asarray(starts)] = 0
     search = make_search(out, distances)
     depth = 0
-    while depth < depth_limit and _advance(out, search, kernels, depth, symmetric):
+    while depth < depth_limit and _advance(out, back, search, kernels, depth):
         depth += 1
     if not predecessors:
         return distances, None
@@ -111,23 +124,23 @@ def bfs(
     return distances, parents
 
 
-def _advance(out: PageReader, search: Search, kernels: Any, depth: int, symmetric: bool) -> bool:
-    """Find the vertices of the next level; return whether there are any."""
+def _advance(out: PageReader, back: PageReader | None, search: Search, kernels: Any, depth: int) -> bool:
+    """Find the vertices of the next level; return whether there are any. ``back``: the reader of in-edges."""
     wanted = mark_leaves(out, search, depth, FRONTIER)
     pulls = False
-    if symmetric:
-        pulled = search._replace(active=out.packed.backend.empty(search.active.shape, np.uint32))
-        pulled_wanted = mark_leaves(out, pulled, depth, BEGINNING)
+    if back is not None:
+        pulled = search._replace(active=out.packed.backend.empty(-(-back.packed.num_leaves // 32), np.uint32))
+        pulled_wanted = mark_leaves(back, pulled, depth, BEGINNING)
         pulls = int(pulled_wanted.sum()) < int(wanted.sum())
-    if pulls:
-        visit_leaves(out, kernels.pull_leaves, pulled_wanted, pulled, depth)
-        pulled_wanted = mark_leaves(out, pulled, depth, CONTINUING)
-        visit_leaves(out, kernels.pull_leaves, pulled_wanted, pulled, depth)
-    else:
+        if pulls:
+            visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, depth)
+            pulled_wanted = mark_leaves(back, pulled, depth, CONTINUING)
+            visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, depth)
+    if not pulls:
         visit_leaves(out, kernels.push_leaves, wanted, search, depth)
     if out.extra is not None:
         kernels.push_slots(out.extra, search, depth)
-    return read_notes(out, search)
+    return read_notes(back if back is not None and pulls else out, search)
 
 
 def make_search(reader: PageReader, distances: Array) -> Search:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import monotonic as read_clock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,7 +73,7 @@ class Run:
     link_bytes : int
         Over the link in a call, or an iteration.
     pages_bytes : int
-        Of all pages, with the weights if the algorithm reads them.
+        Of all pages, with the weights if the algorithm reads them; of the out-edges if it reads both directions.
     num_edges : int
     """
 
@@ -202,48 +202,43 @@ class Contest:
     def measure(self, plan: Plan) -> Iterator[Run]:
         """Yield a run for each way, share of resident pages and algorithm; rows are packed when they are needed.
 
-        One direction is packed after the other, each plain and then encoded. Slotted pages come last; they are made of
-        the plain out-edges, which stay until then.
+        Slotted pages come last; they are made of the plain out-edges, which stay until then.
         """
         slotted = [name for name in plan.algorithms if name in SLOTTED_ALGORITHMS] if plan.slotted else []
-        of_into = ["pagerank"] if "pagerank" in plan.algorithms and not self._graph.is_symmetric else []
-        of_out = [name for name in plan.algorithms if name not in of_into]
+        chosen = {encode: plan.ways_of(encode) for encode in (False, True)}
+        kinds = self._kinds_of(plan.algorithms) if any(chosen.values()) else [OUT]
+        weighted = "sssp" in plan.algorithms
         kept: list[PagedRows] = []
-        yield from self._measure_kind(plan, OUT, of_out, kept if slotted else None)
-        if of_into:
-            yield from self._measure_kind(plan, INTO, of_into)
-        if kept:
-            yield from self._measure_slotted(plan, kept, slotted)
-
-    def _measure_kind(
-        self, plan: Plan, kind: int, algorithms: list[str], kept: list[PagedRows] | None = None
-    ) -> Iterator[Run]:
-        """Yield the runs on the rows of one direction; the plain ones are added to ``kept``, if it is given."""
-        weighted = "sssp" in algorithms
-        chosen = {encode: plan.ways_of(encode) if algorithms else [] for encode in (False, True)}
-        if kept is None and not any(chosen.values()):
-            return
-        with self._pieces(kind, weighted) as make_pieces:
+        with ExitStack() as stack:
+            pieces = {kind: stack.enter_context(self._pieces(kind, weighted and kind == OUT)) for kind in kinds}
             for encode, ways in chosen.items():
-                if not ways and (encode or kept is None):
+                if not ways and (encode or not slotted):
                     continue
-                packed: PagedRows | None = None
+                packed: dict[int, PagedRows] = {}
                 try:
                     self._check_time(plan)
-                    packed = self.pack(kind, encode, weighted, make_pieces)
-                    if kept is not None and not encode:
-                        kept.append(packed)
-                    yield from self._measure_packed(plan, packed, ways, algorithms)
+                    for kind in kinds if ways else [OUT]:
+                        packed[kind] = self.pack(kind, encode, weighted and kind == OUT, pieces[kind])
+                    if slotted and not encode:
+                        kept.append(packed[OUT])
+                    yield from self._measure_packed(plan, packed, ways)
                 except (MemoryError, _TimeUpError) as error:
                     self._leave_out(f"what reads {'encoded' if encode else 'plain'} pages", error)
                 del packed  # before the next ones are made
+        if kept:
+            yield from self._measure_slotted(plan, kept, slotted)
 
-    def _measure_packed(
-        self, plan: Plan, packed: PagedRows, ways: Sequence[str], algorithms: Sequence[str]
-    ) -> Iterator[Run]:
-        if "pagerank" in algorithms and self._degrees is None and ways:
+    def _kinds_of(self, algorithms: Sequence[str]) -> list[int]:
+        """Return the directions that algorithms read: a search reads both."""
+        if self._graph.is_symmetric:
+            return [OUT]
+        kinds = [OUT] if set(algorithms) != {"pagerank"} else []
+        return [*kinds, INTO] if {"pagerank", "bfs"} & set(algorithms) else kinds
+
+    def _measure_packed(self, plan: Plan, packed: dict[int, PagedRows], ways: Sequence[str]) -> Iterator[Run]:
+        if "pagerank" in plan.algorithms and self._degrees is None and ways:
             self._degrees = self._graph.out_degrees()
-        for algorithm in algorithms:
+        for algorithm in plan.algorithms if ways else ():
             for way in ways:
                 for resident in plan.residents:
                     yield from self._try(
@@ -292,13 +287,13 @@ class Contest:
         print(f"left out: {line}", flush=True)
         gc.collect()
 
-    def run(self, reader: PageReader, algorithm: str) -> Any:
-        """Run an algorithm; return its answer."""
+    def run(self, reader: PageReader, algorithm: str, into: PageReader | None = None) -> Any:
+        """Run an algorithm; return its answer. ``into``: in-edges for a search of a directed graph."""
         symmetric = self._graph.is_symmetric
         if algorithm == "pagerank":
             return pagerank(reader, self._degrees, max_iter=self._options.iterations, tol=0.0)[0]
         if algorithm == "bfs":
-            return bfs(reader, 0, symmetric=symmetric)[0]
+            return bfs(reader, 0, symmetric=symmetric, into=into)[0]
         if algorithm == "sssp":
             return sssp(reader, 0)[0]
         if algorithm == "triangles":
@@ -307,19 +302,29 @@ class Contest:
             return betweenness_centrality(reader, self._options.sources, random_state=1, symmetric=symmetric)
         return weakly_connected_components(reader)
 
-    def _measure_one(self, read: PagedRows, way: str, resident: float, algorithm: str, repeats: int) -> Run:
+    def _measure_one(
+        self, packed: dict[int, PagedRows], way: str, resident: float, algorithm: str, repeats: int
+    ) -> Run:
         """Run once to warm up and compare the answer, then ``repeats`` times."""
         weighted = algorithm == "sssp"
+        read = packed[INTO if algorithm == "pagerank" and INTO in packed else OUT]
         reader = PageReader(read, WAYS[way][1], resident, keep_weights=weighted)
-        self._compare(algorithm, way, self.run(reader, algorithm))
-        reader.keep_most_used()
+        into = None
+        if algorithm == "bfs" and INTO in packed:
+            into = PageReader(packed[INTO], WAYS[way][1], resident)
+        readers = [one for one in (reader, into) if one is not None]
+        self._compare(algorithm, way, self.run(reader, algorithm, into))
+        for one in readers:
+            one.keep_most_used()
         times, each = [], self._options.iterations if algorithm == "pagerank" else 1
         for _ in range(repeats):
-            reader.traffic = Traffic()
+            for one in readers:
+                one.traffic = Traffic()
             with quiet():
-                times.append(time_call(self.backend, self.run, reader, algorithm)[1] / each)
+                times.append(time_call(self.backend, self.run, reader, algorithm, into)[1] / each)
         pages = int(read.page_bytes().sum()) + (int(read.weight_bytes().sum()) if weighted else 0)
-        return Run(way, algorithm, resident, times, reader.traffic.link_bytes // each, pages, read.num_edges)
+        link_bytes = sum(one.traffic.link_bytes for one in readers)
+        return Run(way, algorithm, resident, times, link_bytes // each, pages, read.num_edges)
 
     def _measure_pages(self, pages: SlottedPages, way: str, resident: float, algorithm: str, repeats: int) -> Run:
         iterations = self._options.iterations

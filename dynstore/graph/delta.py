@@ -28,13 +28,16 @@ class Change:
     before : array, shape (B,), bool
         Whether each edge was there.
     weights : array, shape (B,), or None
-        Weights before the update, 0 for absent edges; None for an unweighted graph.
+        Weights before the update, 0 for absent edges; None for an unweighted graph. In a graph with extra columns they
+        are numbers of records, any for absent edges.
     inserting : bool
         Whether the edges were inserted; else they were deleted.
     sorted : bool
         Whether the edges are sorted and unique, undirected ones in both directions. Else they are as they came.
     mirrored : bool
         Whether each edge stands for its mirror image, too.
+    shown : array, shape (B,), or None
+        In a weighted graph with extra columns, the weights themselves, 0 for absent edges.
     """
 
     src: Array
@@ -44,6 +47,7 @@ class Change:
     inserting: bool
     sorted: bool = True
     mirrored: bool = False
+    shown: Array | None = None
 
     @property
     def num_edges(self) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dynstore.graph.versions.undo import UndoLog
     from dynstore.stores.base import Store
     from dynstore.stores.table.slots import SearchResult
+    from dynstore.typing import Array
 
 __all__ = ["Tracked"]
 
@@ -104,6 +105,8 @@ class Tracked:
         if not logs:
             return Unread(num_edges, inserting)
         change = read_change(self._out, batch, inserting, located)
+        if self._records is not None and any(not log.keeps_numbers for log in logs):
+            change = replace(change, shown=self._weights_before(change))
         seconds = perf_counter() - begun
         for log in logs:
             log.seconds += seconds
@@ -115,16 +118,19 @@ class Tracked:
         return [log for log in self._live_logs() if log.wants(num_edges, most)]
 
     def _record(self, change: Change | Unread | None) -> None:
-        """Add a change to all logs; None for one of everything."""
+        """Add a change to all logs; None for one of everything. It cannot fail: the graph is written already."""
         numbered = change
         if self._records is not None and isinstance(change, Change):
-            weights = self._records.weights(change.weights)
-            if weights is not None:
-                weights = self.backend.xp.where(change.before, weights, weights.dtype.type(0))
-            change = replace(change, weights=weights)
+            numbered, change = replace(change, shown=None), replace(change, weights=change.shown, shown=None)
         most = self._most_kept
         for log in self._live_logs():
             log.add(numbered if log.keeps_numbers else change, most)
+
+    def _weights_before(self, change: Change) -> Array | None:
+        """Return the weights of a change whose edges have records, 0 for absent edges; None if there are none."""
+        assert self._records is not None
+        weights = self._records.weights(change.weights)
+        return None if weights is None else self.backend.xp.where(change.before, weights, weights.dtype.type(0))
 
     def _make_way(self, num_edges: int | None) -> None:
         """Have pins copy their version where an update of so many edges, None for all, would leave too much to undo.

@@ -212,7 +212,7 @@ def _test(name: str) -> str:
 
 
 def _why(end: Mapping[str, Any]) -> str:
-    reason = " ".join(str(end["reason"]).split())
+    reason = " ".join(str(end["reason"]).split()).removeprefix("Failed: ")  # pytest.fail's, with its own words
     if end["outcome"] == NOT_RUN and reason.startswith(OUT_OF_TIME):
         return "no time was left"
     return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 3]}..."

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 from weakref import ref
 
 import numpy as np
 import pytest
 
+import dynstore
 from dynstore import DynamicGraph
+from dynstore.testing.faults import for_every_allocation, for_every_new_array
+from dynstore.testing.pair import Pair
 
 
 def test_pins_of_one_version_share_their_copy() -> None:
@@ -123,3 +127,26 @@ def test_a_pin_that_is_read_after_each_update_is_copied_once() -> None:
         steps += 1
     assert 10 < steps < 25
     assert pin.number_of_edges() == len(pin.edge_table()) == 60_000
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize(
+    ("method", "args"),
+    [
+        ("insert_edges", (([0, 4], [1, 5], [9.0, 9.0]),)),
+        ("delete_edges", (([1, 7], [2, 7]),)),
+        ("update", (([0, 4], [1, 5], [9.0, 9.0]), ([1, 3], [2, 0]))),
+    ],
+)
+def test_notes_of_edges_with_columns_are_made_before_the_update(
+    method: str, args: tuple[Any, ...], directed: bool, monkeypatch: pytest.MonkeyPatch, backend_name: str
+) -> None:
+    """Memory that runs out for what pins and tracked answers note changes nothing: nothing is written then."""
+    for failing in (for_every_allocation, for_every_new_array):
+        pair = Pair(directed=directed, weighted=True, device=backend_name, edge_columns={"id": "int64"})
+        pair.insert([0, 1, 2, 3], [1, 2, 3, 0], [1.0, 2.0, 3.0, 4.0])
+        pinned, monitor = pair.pinned(), pair.graph.track("weakly_connected_components")
+        assert failing(monkeypatch, pair, method, *args) > 0
+        pinned.check()
+        wanted = dynstore.weakly_connected_components(pair.graph)
+        assert monitor.result().to_dict("list") == wanted.to_dict("list")

@@ -110,10 +110,16 @@ def pagerank(
     Parameters
     ----------
     input_graph : cugraph.Graph or DaskGraph
-    alpha, max_iter, tol, fail_on_nonconvergence
+    alpha : float
         As for ``cugraph.dask.pagerank``.
-    personalization, precomputed_vertex_out_weight, nstart
+    personalization, precomputed_vertex_out_weight
         Only for graphs of cuGraph's own.
+    max_iter, tol
+        As for ``cugraph.dask.pagerank``.
+    nstart
+        Only for graphs of cuGraph's own.
+    fail_on_nonconvergence : bool
+        As for ``cugraph.dask.pagerank``.
 
     Returns
     -------

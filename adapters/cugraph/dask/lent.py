@@ -124,10 +124,12 @@ def hits(
     Parameters
     ----------
     input_graph : cugraph.Graph or DaskGraph
-    tol, max_iter, normalized
+    tol, max_iter
         As for ``cugraph.dask.hits``.
     nstart
         Only for graphs of cuGraph's own.
+    normalized : bool
+        As for ``cugraph.dask.hits``.
 
     Returns
     -------

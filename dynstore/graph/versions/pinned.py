@@ -147,6 +147,7 @@ class PinnedStore(ShownStore):
         assert self._graph is not None
         backend, table = self.backend, self._undone()
         slots = self._graph._out.slots
+        self.memory = slots.memory  # the graph may have moved since
         mask = unpack_bits(backend, slots.valid, slots.num_slots)
         if table is not None:
             search = backend.kernels("dynstore.stores.table", "search")

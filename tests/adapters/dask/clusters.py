@@ -33,7 +33,11 @@ def cluster() -> Iterator[Any]:
     """Two workers; tests may kill them, and others take their places."""
     distributed = pytest.importorskip("distributed", reason=NO_DASK)
     pytest.importorskip("dask.dataframe", reason=NO_DASK)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as found:
+    # A busy machine may take longer than Dask's 15 s to start a worker in the place of one that was killed.
+    with (
+        pytest.importorskip("dask").config.set({"distributed.deploy.lost-worker-timeout": "120s"}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as found,
+    ):
         yield found
 
 
@@ -42,7 +46,7 @@ def client(cluster: Any) -> Iterator[Any]:
     from distributed import Client
 
     with Client(cluster) as found:
-        found.wait_for_workers(2, timeout=60)
+        found.wait_for_workers(2, timeout=120)
         yield found
 
 

@@ -161,7 +161,7 @@ def test_a_lost_worker_ends_the_graph(client: Any, rng: np.random.Generator, how
         on_dask.bfs(G, 0)
     assert "it cannot be used any more" in repr(G)
     G.close()
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=120)
     with DaskGraph(client) as H:  # on the worker that has taken its place
         assert H.insert_edges([(0, 1)]).inserted == 1
 

@@ -47,8 +47,9 @@ def test_answers_are_right(device: Any, directed: bool, reading: Any, edges: Edg
     into = pack_rows(backend, turned.indptr, turned.indices.astype(np.int32), encode=encode, page_bits=5)
     reader = PageReader(out, way, resident, links, keep_weights=keep)
     start, last, host = edges.num_vertices - 1, np.finfo(np.float32).max, backend.to_host
-    for _ in range(2):
-        distances, parents = bfs(reader, start, symmetric=not directed, predecessors=True)
+    back = PageReader(into, way, resident, links)
+    for in_edges in (None, back) if directed else (None, None):
+        distances, parents = bfs(reader, start, symmetric=not directed, predecessors=True, into=in_edges)
         assert host(distances).tolist() == levels(edges, directed, start, MAX_INT32)
         assert_valid_predecessors(matrix != 0, host(distances), host(parents), MAX_INT32)
         lengths, parents = sssp(reader, start, predecessors=True)

@@ -132,6 +132,28 @@ def test_most_rows_of_a_symmetric_graph_need_one_leaf() -> None:
     assert pulled < 0.6 * reader.traffic.direct_requests
 
 
+def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) -> None:
+    """A hub reaches most in one step; the others' first in-edges are fewer than the out-edges of all those."""
+    num_vertices, num_edges = (1500, 60_000) if backend_name == "cpu" else (150, 3000)
+    rng = np.random.default_rng(2)
+    G = dynstore.DynamicGraph(device=backend_name)
+    hub = np.arange(1, num_vertices * 9 // 10)
+    G.insert_edges((np.concatenate([hub * 0, rng.integers(1, num_vertices, num_edges)]),
+                    np.concatenate([hub, rng.integers(1, num_vertices, num_edges)])))  # fmt: skip
+    out, into = (PageReader(pack(G, transposed, encode=False), "zero-copy") for transposed in (False, True))
+    wanted = dynstore.bfs(G, 0)
+    distances, predecessors = bfs(out, 0, into=into, predecessors=True)
+    assert G.backend.to_host(distances).tolist() == wanted["distance"].to_numpy().tolist()
+    assert G.backend.to_host(predecessors).tolist() == wanted["predecessor"].to_numpy().tolist()
+    out.traffic, into.traffic = Traffic(), Traffic()
+    bfs(out, 0, into=into)
+    pulled = out.traffic.direct_requests + into.traffic.direct_requests
+    assert into.traffic.direct_requests > 0
+    out.traffic = Traffic()
+    bfs(out, 0)
+    assert pulled < 0.6 * out.traffic.direct_requests
+
+
 def test_neighbouring_pages_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     G = make_graph("cpu", True, 400, 9000)
     packed = pack(G, encode=False)
@@ -222,6 +244,9 @@ def test_wrong_calls_are_refused() -> None:
         PageReader(packed, "copy")
     with pytest.raises(InputError, match="PageReader: resident is 2; wanted a share of the pages, 0 to 1"):
         PageReader(packed, resident=2)
+    other = pack_rows(get_backend("cpu"), np.array([0, 1]), np.array([0], np.int32))
+    with pytest.raises(InputError, match="bfs: in-edges of 1 vertices; wanted 2, as of `out`"):
+        bfs(PageReader(packed), 0, into=PageReader(other))
     for start in (2, -1, []):
         with pytest.raises(InputError, match=r"bfs: start is .*; wanted row numbers below 2"):
             bfs(PageReader(packed), start)
