@@ -200,6 +200,7 @@ class Search:
         )
         self._can_pull = symmetric and num_slots >= MIN_PULLED_SLOTS
         self._unchecked, self._pulls = num_slots, False
+        self._failure: Exception | None = None
         found = (self.predecessors if parents else placeholder, int(parents))
         edges = (out.offsets, out.indices, out.valid)
         self._pushed = Packed(*edges, *lists, self._notes, self._visited, self._flags, *found)
@@ -217,11 +218,20 @@ class Search:
     def expand(self, size: int, slots: int) -> Array:
         """Expand a frontier of so many vertices and slots on all ranks; return a flag for each vertex reached so far.
 
+        It allocates nothing. What fails is raised by :meth:`take`: all ranks come to the transfer in between.
+
         Returns
         -------
         array, shape (N,), uint8
             N is V, filled up with zeros.
         """
+        try:
+            self._expand(size, slots)
+        except Exception as error:
+            self._failure = error
+        return self._flags
+
+    def _expand(self, size: int, slots: int) -> None:
         num_vertices = self.distances.shape[0]
         if self._pulls:
             self._pulls = size * BETA >= num_vertices
@@ -233,10 +243,11 @@ class Search:
             k_pull_parents.launch_strided(num_vertices, self._pulled)
         else:
             k_push_frontier.launch_warps(self._num_warps, self._pushed)
-        return self._flags
 
     def take(self, flags: Array, level: int) -> None:
         """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
+        if self._failure is not None:
+            raise self._failure
         self._notes.fill(0)
         given = self._out.offsets, level, flags.view(np.uint32)
         k_list_frontier.launch_strided(self.distances.shape[0], *given, self._listed)
