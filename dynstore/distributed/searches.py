@@ -67,7 +67,7 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
             total = sum(call.agree(slots))
             if not size:  # the same on all ranks
                 break
-            # Without an agreement before: what has failed is raised by `take`, and others learn of it at their next one.
+            # No agreement comes before: `take` raises what has failed, and others learn of it at their next one.
             search.take(G.comm.all_reduce(search.expand(size, total), "max"), level)
         predecessors = None
         if return_predecessors:

@@ -144,6 +144,15 @@ def run_sharded(program: Program, device: str) -> list[list[Any]]:
     return distributed.run(run, program.ranks, device)  # type: ignore[arg-type]
 
 
+def counts_of(one: dynstore.DynamicGraph, method: str, parts: list[Any], more: dict[str, Any]) -> list[int] | str:
+    """Return the counts of an update's report, or which error it raises."""
+    try:
+        report = getattr(one, method)(*parts, **more)
+    except DynstoreError as error:
+        return type(error).__name__
+    return [getattr(report, name) for name in COUNTS]
+
+
 def compare(program: Program, device: str) -> None:
     logs = run_sharded(program, device)
     one = dynstore.DynamicGraph(device="cpu", **program.options)
@@ -157,14 +166,10 @@ def compare(program: Program, device: str) -> None:
             assert isinstance(entries[0][0], str)
         else:
             parts = [np.concatenate(batch) if method == "insert_vertices" else whole(batch) for batch in batches]
-            try:
-                report = getattr(one, method)(*parts, **more)
-            except DynstoreError as error:
-                assert {outcome for outcome, *_ in entries} == {type(error).__name__}
-            else:
-                wanted = [getattr(report, name) for name in COUNTS]
-                for outcome, *_ in entries:
-                    assert [getattr(outcome, name) for name in COUNTS] == wanted, (place, method)
+            wanted = counts_of(one, method, parts, more)
+            for outcome, *_ in entries:
+                found = outcome if isinstance(outcome, str) else [getattr(outcome, name) for name in COUNTS]
+                assert found == wanted, (place, method)
         edges: dict[Any, Any] = {}
         for _, state, table, there, weights in entries:
             assert state[:3] == (one.number_of_edges(), one.number_of_vertices(), one.version), (place, method)
