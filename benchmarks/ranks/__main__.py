@@ -19,41 +19,19 @@ import json
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.ranks.algorithms import measure_cugraph, measure_own
-from dynstore.benchmarks.ranks.bench import Bench, Sizes
+from dynstore.benchmarks.ranks.bench import Sizes
 from dynstore.benchmarks.ranks.engines import ENGINES, run_ranks
-from dynstore.benchmarks.ranks.pages import measure_pages
-from dynstore.benchmarks.ranks.updates import measure_slides, measure_weak
+from dynstore.benchmarks.ranks.parts import PARTS, run_part
 from dynstore.benchmarks.schema import write_document
-from dynstore.distributed import Communicator
-from dynstore.errors import InputError, MissingDependencyError
+from dynstore.errors import InputError
 
 __all__ = ["main"]
-
-PARTS: dict[str, Callable[[Bench], None]] = {
-    "weak": measure_weak,
-    "own": measure_own,
-    "cugraph": measure_cugraph,
-    "slides": measure_slides,
-    "pages": measure_pages,
-}
-
-
-def _program(comm: Communicator, part: str, sizes: Sizes, path: str) -> None:
-    if comm.device == "cuda":
-        with suppress(MissingDependencyError):  # without RMM CuPy has its own pool
-            from dynstore.adapters.memory import share_pool
-
-            share_pool()
-    PARTS[part](Bench(comm, sizes, path))
 
 
 def _build_bridge() -> None:
@@ -112,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
                 if part == "cugraph":
                     _build_bridge()
                 run_ranks(
-                    given.engine, given.device, given.ranks, _program, part, sizes, str(path), limit=given.seconds
+                    given.engine, given.device, given.ranks, run_part, part, sizes, str(path), limit=given.seconds
                 )  # fmt: skip
             except Exception as error:  # the next part may do
                 traceback.print_exc(limit=1)

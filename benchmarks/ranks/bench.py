@@ -77,7 +77,8 @@ class Bench:
     def __init__(self, comm: Communicator, sizes: Sizes, path: str) -> None:
         self.comm, self.sizes, self._path = comm, sizes, path
         self.backend = get_backend(comm.device)
-        self._end = monotonic() + sizes.seconds
+        self._begun = monotonic()
+        self._end = self._begun + sizes.seconds
 
     def has_time(self) -> bool:
         """Return whether the part may begin another step; the same on all ranks."""
@@ -126,7 +127,7 @@ class Bench:
             "store": store, "device": self.backend.name, "operation": "algorithm" if algorithm else operation,
             "algorithm": algorithm, "batch": batch, "edges": edges, "steps": len(times), **shown, "bytes": None,
         }  # fmt: skip
-        print(f"  {operation:28} {store:34} batch {batch:>9}  {shown['median_ms']:10.3f} ms", flush=True)
+        self.say(f"{operation:28} {store:34} batch {batch:>9}  {shown['median_ms']:10.3f} ms")
         with Path(self._path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -135,8 +136,12 @@ class Bench:
         wrong = [rank for rank, each in enumerate(self.comm.all_gather(bool(right))) if not each]
         if wrong:
             raise AssertionError(f"{what}: wrong on rank {wrong[0]}")
+        self.say(f"right: {what}")
+
+    def say(self, text: str) -> None:
+        """Print a line on rank 0, and how long the part has run."""
         if self.comm.rank == 0:
-            print(f"  right: {what}", flush=True)
+            print(f"  [{monotonic() - self._begun:6.1f} s] {text}", flush=True)
 
     def free(self) -> None:
         """Give the device's free memory back, for the next graph."""

@@ -22,6 +22,7 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["measure_slides", "measure_weak"]
 
+WARM_SCALE = 16
 BATCH_SEED = 1000  # of the rows of batches; those of graphs are the number of their rank
 
 
@@ -29,6 +30,7 @@ def measure_weak(bench: Bench) -> None:
     """Insert new rows and delete them again: on one rank, and on all with as many rows each."""
     comm = bench.comm
     alone = connect_alone(comm)
+    _compile(bench, alone)
     for size in (1, comm.size) if comm.size > 1 else (1,):
         if size > 1 or comm.rank == 0:
             _weak(bench, alone if size == 1 else comm)
@@ -38,6 +40,19 @@ def measure_weak(bench: Bench) -> None:
         _plain(bench)
     bench.free()
     comm.barrier()
+
+
+def _compile(bench: Bench, alone: Communicator) -> None:
+    """Do everything once, on all ranks at the same time: kernels that they lack are compiled."""
+    rows = make_rows(bench.backend, WARM_SCALE, 1 << WARM_SCALE, bench.comm.rank)
+    for G in (ShardedGraph(alone), DynamicGraph(device=alone.device)):  # type: ignore[arg-type]
+        for part in (tuple(column[:1000] for column in rows), rows):
+            G.insert_edges(part)
+            G.delete_edges(part)
+            G.insert_edges(part)
+    distinct_keys(bench.backend, [rows], False)
+    bench.comm.barrier()
+    bench.say("compiled")
 
 
 def _batch(bench: Bench, rank: int, number: int, step: int) -> tuple[Any, Any]:
@@ -74,8 +89,7 @@ def _check_sums(bench: Bench, comm: Communicator, G: Any, expected: Any, what: s
     right = expected is None or found == key_sums(expected)
     if not all(comm.all_gather(right)):
         raise AssertionError(f"{what} are wrong")
-    if comm.rank == 0:
-        print(f"  right: {what}: {found[0]}", flush=True)
+    bench.say(f"right: {what}: {found[0]}")
 
 
 def _time_both(bench: Bench, comm: Communicator | OneRank, G: Any, number: int, store: str, rows: int) -> None:
@@ -124,7 +138,7 @@ def measure_slides(bench: Bench) -> None:
                 right = one[name] == several[name]
                 if not right:
                     raise AssertionError(f"{name}: {one[name]} on one rank, {several[name]} on {comm.size}")
-                print(f"  right: {name} on 1 and {comm.size} ranks: {several[name]}", flush=True)
+                bench.say(f"right: {name} on 1 and {comm.size} ranks: {several[name]}")
 
 
 def _slide(bench: Bench, comm: Communicator, edges: int) -> dict[str, Any]:

@@ -100,6 +100,10 @@ class Tally:
     def reduce(self, nbytes: int) -> None:
         """Add ``Call.all_reduce``."""
         self.agree()
+        self.sum_up(nbytes)
+
+    def sum_up(self, nbytes: int) -> None:
+        """Add ``Communicator.all_reduce``."""
         self._note("all_reduce", 1, nbytes)
 
     def broadcast(self, nbytes: int) -> None:
@@ -194,7 +198,7 @@ def count_bfs(graph: Graph, size: int, source: int) -> Tally:
     tally.rounds = int(levels.max()) + 1
     tally.agree(tally.rounds + 1)  # the last one finds that no vertex is left
     for _ in range(tally.rounds):
-        tally.reduce(graph.num_vertices)
+        tally.sum_up(graph.num_vertices)
     tally.reduce(ID_BYTES * graph.num_vertices)  # predecessors
     tally.agree()
     tally.vertices = (tally.rounds + 1) * graph.num_vertices

@@ -18,8 +18,8 @@ class Communicator(ABC):
     """The connection of one rank to all others.
 
     Its methods are *collective*: all ranks make the same calls in the same order. A rank that does not is an error on
-    all others, never a wrong result. Arrays that are passed are not written to afterwards by the caller; those that
-    are returned belong to it.
+    all others, never a wrong result. Arrays that are passed to :meth:`all_to_all` are not written to afterwards
+    by the caller. Those that are returned belong to it.
 
     Attributes
     ----------

@@ -276,7 +276,10 @@ class ShardedGraph(Queries):
     def _count_loops(self, arriving: EdgeColumns, leaving: EdgeColumns) -> list[int]:
         """Return how many self-loops will be inserted, replaced, deleted, and found absent: they are stored once."""
         xp = self.shard.backend.xp
-        new, old = (xp.unique(columns.src[columns.src == columns.dst]) for columns in (arriving, leaving))
+        loops = [columns.src[columns.src == columns.dst] for columns in (arriving, leaving)]
+        if not any(map(len, loops)):
+            return [0] * 4
+        new, old = map(xp.unique, loops)
         deleted = int(xp.count_nonzero(self.shard.has_numbers(old, old)))
         replaced = int(xp.count_nonzero(self.shard.has_numbers(new, new) & ~xp.isin(new, old)))
         return [len(new) - replaced, replaced, deleted, len(old) - deleted]

@@ -67,7 +67,8 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
             total = sum(call.agree(slots))
             if not size:  # the same on all ranks
                 break
-            search.take(call.all_reduce(search.expand(size, total), "max"), level)
+            # No agreement comes before: `take` raises what has failed, and others learn of it at their next one.
+            search.take(G.comm.all_reduce(search.expand(size, total), "max"), level)
         predecessors = None
         if return_predecessors:
             before = call.all_reduce(search.predecessors, "min")

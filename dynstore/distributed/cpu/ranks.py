@@ -42,13 +42,14 @@ class Ranking:
         shares = self._shares[self._neighbours].astype(np.float64)
         if self._weights is not None:
             shares *= self._weights
-        return np.concatenate((np.bincount(self._rows, shares, len(self.ranks)), self._tail))
+        sums = np.bincount(self._rows, shares, len(self.ranks))
+        return np.concatenate((sums, self._tail)).astype(self.ranks.dtype)
 
     def advance(self, totals: np.ndarray) -> None:
         """Make the next ranks of the sums of all ranks."""
         num_vertices = len(self.ranks)
-        spread = (self._alpha * totals[num_vertices] + 1.0 - self._alpha) / num_vertices
-        ranks = (self._alpha * totals[:num_vertices] + spread).astype(self.ranks.dtype)
+        spread = (self._alpha * float(totals[num_vertices]) + 1.0 - self._alpha) / num_vertices
+        ranks = (self._alpha * totals[:num_vertices].astype(np.float64) + spread).astype(self.ranks.dtype)
         own = slice(*self._part)
         self._tail[1] = np.abs(ranks[own].astype(np.float64) - self.ranks[own]).sum()
         self.ranks = ranks
@@ -57,4 +58,4 @@ class Ranking:
     @property
     def change(self) -> np.ndarray:
         """This rank's change of ranks by the last step, shape (1,)."""
-        return self._tail[1:]
+        return self._tail[1:].astype(self.ranks.dtype)

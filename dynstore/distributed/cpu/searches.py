@@ -24,6 +24,8 @@ class Search:
         self.predecessors = np.full(num_vertices if parents else 0, self._unreached, dtype)
         self.distances[sources] = 0
         self._frontier = sources
+        self._failure: Exception | None = None
+        self._flags = np.zeros(num_vertices, np.uint8)
 
     def count_frontier(self) -> tuple[int, int]:
         """Return the vertices of the frontier, the same on all ranks, and its slots on this rank."""
@@ -31,17 +33,24 @@ class Search:
         return len(self._frontier), int((offsets[self._frontier + 1] - offsets[self._frontier]).sum(dtype=np.int64))
 
     def expand(self, size: int, slots: int) -> np.ndarray:
-        """Expand the frontier; return a flag for each vertex reached so far."""
+        """Expand the frontier; return a flag for each vertex reached so far. What fails is raised by :meth:`take`."""
+        try:
+            self._expand()
+        except Exception as error:
+            self._failure = error
+        return self._flags
+
+    def _expand(self) -> None:
         slots_there, places = slots_of(self._out, self._frontier)
         children = self._out.indices[slots_there]
         new = self.distances[children] == self._unreached
-        flags: np.ndarray = (self.distances != self._unreached).view(np.uint8)
-        flags[children] = 1
+        self._flags[children] = 1
         if len(self.predecessors):
             np.minimum.at(self.predecessors, children[new], self._frontier[places[new]].astype(self._out.offsets.dtype))
-        return flags
 
     def take(self, flags: np.ndarray, level: int) -> None:
         """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
+        if self._failure is not None:
+            raise self._failure
         self._frontier = np.flatnonzero((flags != 0) & (self.distances == self._unreached))
         self.distances[self._frontier] = level

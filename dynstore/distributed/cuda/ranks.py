@@ -42,7 +42,7 @@ def d_read_row(offsets, row):
 def d_sum_all(edges, cut, kept, shares, sums):
     """Warps stride over groups of 32 neighbouring rows, for the short ones, then over all pieces: write their sums.
 
-    The sums of rows of several pieces are 0 before; each of these adds its part (atomic).
+    The sums of rows of several pieces are 0 before; each of these adds its part (atomic). Parts are summed in float64.
     """
     lane = d_lane()
     num_vertices = edges.offsets.shape[0] - 1
@@ -67,7 +67,7 @@ def d_sum_all(edges, cut, kept, shares, sums):
         total = d_sum_lanes(d_sum_piece(edges, cached, base, first, last))
         if lane == 0:
             if split:
-                cuda.atomic.add(sums, row, total)
+                cuda.atomic.add(sums, row, sums.dtype.type(total))
             else:
                 sums[row] = total
 
@@ -95,11 +95,11 @@ def k_advance_ranks(totals, alpha, first, end, out_weights, ranks, shares, sums)
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     num_vertices = ranks.shape[0]
-    spread = (alpha * totals[num_vertices] + 1.0 - alpha) / num_vertices
+    spread = (alpha * np.float64(totals[num_vertices]) + 1.0 - alpha) / num_vertices
     dangling = 0.0
     change = 0.0
     for vertex in range(int(cuda.grid(1)), num_vertices, int(cuda.gridsize(1))):
-        rank = ranks.dtype.type(alpha * totals[vertex] + spread)
+        rank = ranks.dtype.type(alpha * np.float64(totals[vertex]) + spread)
         weight = out_weights[vertex]
         own = first <= vertex < end
         if own:
@@ -149,7 +149,7 @@ class Ranking:
         self._alpha, self._part, self._num_warps = float(alpha), part, count_warps(into)
         self._out_weights = out_weights
         self.ranks, self._shares, kept, *sums = backend.empty_arena(
-            (num_vertices, dtype), (num_vertices + 1, dtype), (1, np.int32), *[(num_vertices + 2, np.float64)] * 2
+            (num_vertices, dtype), (num_vertices + 1, dtype), (1, np.int32), *[(num_vertices + 2, dtype)] * 2
         )
         self._sums, self._next_sums = sums
         k_choose_kept.launch(1, into.indices, KEPT_BYTES // dtype.itemsize, kept)
@@ -159,7 +159,7 @@ class Ranking:
         self.ranks.fill(1.0 / num_vertices)
         self._shares.fill(0)
         # The shares come from a step that keeps the ranks.
-        totals = backend.zeros(num_vertices + 2, np.float64)
+        totals = backend.zeros(num_vertices + 2, dtype)
         totals[:num_vertices] = 1.0 / num_vertices
         self._advance(totals, 1.0)
 
@@ -174,7 +174,7 @@ class Ranking:
 
         Returns
         -------
-        array, shape (V + 2,), float64
+        array, shape (V + 2,), in the dtype of the ranks
             It is written again by the call after the next.
         """
         self._kernel.launch_warps(self._num_warps, self._rows, self._shares, self._sums)

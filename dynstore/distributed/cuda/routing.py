@@ -151,6 +151,8 @@ def sort_rows(
     src, dst = columns[:2]
     values = columns[2] if len(columns) > 2 else backend.nothing(np.float32)
     num_rows, size = src.shape[0] << both, owners.size
+    if not num_rows:
+        return backend.nothing(np.int64) if want_order else None, list(columns), [0] * size
     warps = max(1, min(RESIDENT_WARPS, MAX_COUNTS // size, -(-num_rows // WARP)))
     share = -(-num_rows // (warps * WARP)) * WARP
     given, rule = (src, dst), (int(both), owners.width, size, src.itemsize, share)
@@ -158,11 +160,9 @@ def sort_rows(
     written = [backend.empty(num_rows, column.dtype) for column in (src, dst)]
     written.append(backend.empty(num_rows if len(columns) > 2 else 0, values.dtype))
     order = backend.empty(num_rows if want_order else 0, np.int64)
-    if num_rows:
-        k_count_owners.launch_warps(warps, *given, *rule, counts)
+    k_count_owners.launch_warps(warps, *given, *rule, counts)
     ends = backend.xp.cumsum(counts)
-    if num_rows:
-        k_sort_rows.launch_warps(warps, *given, values, *rule, ends - counts, *written, order)
+    k_sort_rows.launch_warps(warps, *given, values, *rule, ends - counts, *written, order)
     totals = np.diff(backend.to_host(ends[warps - 1 :: warps]), prepend=0).tolist()
     found = [column[: sum(totals)] for column in written[: len(columns)]]
     return order if want_order else None, found, totals

@@ -28,11 +28,10 @@ from dynstore.algorithms.traversal.cuda.search import (
     SWEEP_SHARE,
     d_find_child,
     d_find_parent,
-    d_reach,
 )
-from dynstore.cuda.compiler import cuda, kernel
+from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
-from dynstore.cuda.warp import d_ballot, d_lane
+from dynstore.cuda.warp import d_lane
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -44,22 +43,42 @@ __all__ = ["Search"]
 SIZE, SLOTS, LISTS = range(3)
 
 
+@device
+def d_reach(flags, predecessors, keep_parents, parent, child):
+    """Set the child's flag; with ``keep_parents`` keep its smallest parent (atomic minimum).
+
+    Several threads may write the same flag. The plain read only saves atomics: parents only decrease.
+    """
+    flags[np.uint64(child)] = 1
+    if keep_parents and parent < predecessors[np.uint64(child)]:
+        cuda.atomic.min(predecessors, child, parent)
+
+
+@device
+def d_read_flags(flags, word):
+    """Return the flags of 32 vertices as the bits of an int64; ``flags`` has four in each item, lowest byte first."""
+    bits = np.int64(0)
+    for k in range(8):
+        four = np.int64(flags[np.uint64(8 * word + k)])
+        bits |= ((four & 1) | ((four >> 7) & 2) | ((four >> 14) & 4) | ((four >> 21) & 8)) << (4 * k)
+    return bits
+
+
 @kernel
-def k_mark_starts(starts, reached):
-    """One thread a start vertex: set its bit (atomic or)."""
+def k_mark_starts(starts, flags):
+    """One thread a start vertex: set its flag."""
     i = int(cuda.grid(1))
     if i < starts.shape[0]:
-        vertex = int(starts[i])
-        cuda.atomic.or_(reached, vertex >> 5, np.uint32(1 << (vertex & 31)))
+        flags[int(starts[i])] = 1
 
 
 @kernel
 def k_push_frontier(
-    offsets, indices, valid, short, rows, begins, notes, visited, reached, predecessors, keep_parents
+    offsets, indices, valid, short, rows, begins, notes, visited, flags, predecessors, keep_parents
 ):  # fmt: skip
-    """Top-down: warps stride over the frontier's pieces and short rows, and set the bits of children not ``visited``.
+    """Top-down: warps stride over the frontier's pieces and short rows, and set the flags of children not ``visited``.
 
-    Without ``keep_parents``, ``visited`` is ``reached`` itself. Atomics: see ``d_reach``.
+    Atomics: see :func:`d_reach`.
     """
     lane = d_lane()
     pieces = d_num_pieces(notes[LISTS])
@@ -73,13 +92,13 @@ def k_push_frontier(
                 child2, new2 = d_find_child(indices, valid, visited, base, first, last, place + 64)
                 child3, new3 = d_find_child(indices, valid, visited, base, first, last, place + 96)
                 if new0:
-                    d_reach(reached, predecessors, keep_parents, parent, child0)
+                    d_reach(flags, predecessors, keep_parents, parent, child0)
                 if new1:
-                    d_reach(reached, predecessors, keep_parents, parent, child1)
+                    d_reach(flags, predecessors, keep_parents, parent, child1)
                 if new2:
-                    d_reach(reached, predecessors, keep_parents, parent, child2)
+                    d_reach(flags, predecessors, keep_parents, parent, child2)
                 if new3:
-                    d_reach(reached, predecessors, keep_parents, parent, child3)
+                    d_reach(flags, predecessors, keep_parents, parent, child3)
         else:
             i = (item - pieces) * 32 + lane
             if i < shorts:
@@ -90,14 +109,14 @@ def k_push_frontier(
                     child = int(indices[np.uint64(begin + d_lowest_bit(bits))])
                     bits &= bits - 1
                     if not d_has_bit(visited, child):
-                        d_reach(reached, predecessors, keep_parents, parent, child)
+                        d_reach(flags, predecessors, keep_parents, parent, child)
 
 
 @kernel
-def k_pull_parents(offsets, indices, valid, visited, frontier, reached, predecessors, keep_parents):
+def k_pull_parents(offsets, indices, valid, visited, frontier, flags, predecessors, keep_parents):
     """Bottom-up: warps stride over words of vertices; those not ``visited`` take their first parent in ``frontier``.
 
-    Rows ascend, so the first parent is the smallest. Each vertex is written only by its lane, each word by its warp.
+    Rows ascend, so the first parent is the smallest. Each vertex is written only by its lane.
     """
     lane = d_lane()
     num_vertices = offsets.shape[0] - 1
@@ -110,16 +129,15 @@ def k_pull_parents(offsets, indices, valid, visited, frontier, reached, predeces
             slot = int(offsets[vertex])
             end = int(offsets[vertex + 1])
         parent = d_find_parent(offsets, indices, valid, frontier, slot, end)
-        new = np.int64(d_ballot(parent >= 0))
-        if lane == 0 and new != 0:
-            reached[word] = before | new
-        if parent >= 0 and keep_parents:
-            predecessors[vertex] = parent
+        if parent >= 0:
+            flags[vertex] = 1
+            if keep_parents:
+                predecessors[vertex] = parent
 
 
 @kernel
-def k_list_frontier(offsets, level, visited, reached, frontier, distances, short, rows, begins, notes):
-    """Set the ``level`` of the vertices that are ``reached`` and not ``visited``; list those with rows on this rank.
+def k_list_frontier(offsets, level, flags, visited, frontier, distances, short, rows, begins, notes):
+    """Set the ``level`` of the vertices with ``flags`` that are not ``visited``; list those with rows on this rank.
 
     Warps stride over the words of the bitmaps. Each word is written by one lane. Atomics: three adds a block.
     """
@@ -132,11 +150,11 @@ def k_list_frontier(offsets, level, visited, reached, frontier, distances, short
         word = base + (int(cuda.grid(1)) >> 5) + d_lane() * warps
         new = np.int64(0)
         if word < visited.shape[0]:
-            now = np.int64(reached[word])
-            new = now & ~np.int64(visited[word])
+            before = np.int64(visited[word])
+            new = d_read_flags(flags, word) & ~before
             frontier[word] = new
             if new != 0:
-                visited[word] = now
+                visited[word] = before | new
         d_mark_words(distances, new, word, warps, level)
         vertices, their_slots = d_list_words(offsets, new, word, warps, board, lists, LISTS)
         size += vertices
@@ -177,24 +195,20 @@ class Search:
         self.distances = fill(backend, num_vertices, dtype, unreached)
         self.predecessors = fill(backend, num_vertices if parents else 0, dtype, unreached)
         words = (-(-num_vertices // 32), np.uint32)
-        self._notes, self._visited, self._reached, self._frontier, placeholder, *lists = backend.empty_arena(
-            (3, np.int64), words, words, words, (1, dtype), *list_parts(out), zeroed=3
+        self._notes, self._visited, self._flags, self._frontier, placeholder, *lists = backend.empty_arena(
+            (3, np.int64), words, (32 * words[0], np.uint8), words, (1, dtype), *list_parts(out), zeroed=3
         )
         self._can_pull = symmetric and num_slots >= MIN_PULLED_SLOTS
         self._unchecked, self._pulls = num_slots, False
+        self._failure: Exception | None = None
         found = (self.predecessors if parents else placeholder, int(parents))
         edges = (out.offsets, out.indices, out.valid)
-        seen = self._visited if parents else self._reached
-        self._pushed = Packed(*edges, *lists, self._notes, seen, self._reached, *found)
-        self._pulled = Packed(*edges, self._visited, self._frontier, self._reached, *found)
-        self._listed = Packed(self._visited, self._reached, self._frontier, self.distances, *lists, self._notes)
+        self._pushed = Packed(*edges, *lists, self._notes, self._visited, self._flags, *found)
+        self._pulled = Packed(*edges, self._visited, self._frontier, self._flags, *found)
+        self._listed = Packed(self._visited, self._frontier, self.distances, *lists, self._notes)
         starts = backend.asarray(sources, dtype=np.int64)
-        k_mark_starts.launch(starts.shape[0], starts, self._reached)
-        self._list(0)
-
-    def _list(self, level: int) -> None:
-        self._notes.fill(0)
-        k_list_frontier.launch_strided(self.distances.shape[0], self._out.offsets, level, self._listed)
+        k_mark_starts.launch(starts.shape[0], starts, self._flags)
+        self.take(self._flags, 0)
 
     def count_frontier(self) -> tuple[int, int]:
         """Return the vertices of the frontier, the same on all ranks, and its slots on this rank."""
@@ -204,11 +218,20 @@ class Search:
     def expand(self, size: int, slots: int) -> Array:
         """Expand a frontier of so many vertices and slots on all ranks; return a flag for each vertex reached so far.
 
+        It allocates nothing. What fails is raised by :meth:`take`: all ranks come to the transfer in between.
+
         Returns
         -------
         array, shape (N,), uint8
             N is V, filled up with zeros.
         """
+        try:
+            self._expand(size, slots)
+        except Exception as error:
+            self._failure = error
+        return self._flags
+
+    def _expand(self, size: int, slots: int) -> None:
         num_vertices = self.distances.shape[0]
         if self._pulls:
             self._pulls = size * BETA >= num_vertices
@@ -220,11 +243,11 @@ class Search:
             k_pull_parents.launch_strided(num_vertices, self._pulled)
         else:
             k_push_frontier.launch_warps(self._num_warps, self._pushed)
-        flags: Array = self._backend.xp.unpackbits(self._reached.view(np.uint8), bitorder="little")
-        return flags
 
     def take(self, flags: Array, level: int) -> None:
         """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
-        words = self._backend.xp.packbits(flags, bitorder="little").view(np.uint32)
-        self._backend.overwrite(self._reached, words)
-        self._list(level)
+        if self._failure is not None:
+            raise self._failure
+        self._notes.fill(0)
+        given = self._out.offsets, level, flags.view(np.uint32)
+        k_list_frontier.launch_strided(self.distances.shape[0], *given, self._listed)

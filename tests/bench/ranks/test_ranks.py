@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +91,18 @@ def test_sums_of_edges_are_those_of_their_rows(directed: bool) -> None:
 def test_a_process_that_raises_is_named() -> None:
     with pytest.raises(RankError, match=r"run_by_nccl: rank \d raised .*(CuPy|CUDA|NCCL|NotImplementedError)"):
         run_by_nccl(_fail, 2, limit=60.0)
+
+
+def test_new_processes_find_the_parts() -> None:
+    """They do not import the command's own module, whose name they do not know."""
+    command = [sys.executable, "-m", "dynstore.benchmarks.ranks", "weak", "--engine", "nccl", *SMALL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if find_spec("cupy") is None:
+        assert (
+            "FAILED weak: RankError: run_by_nccl: rank 0 raised MissingDependencyError: new_identifier" in done.stderr
+        )
+    else:
+        assert "AttributeError" not in done.stderr
 
 
 def _fail(comm: Communicator) -> None:

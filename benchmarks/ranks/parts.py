@@ -1,0 +1,33 @@
+"""The parts of the measurement, by name: in a module of their own, as new processes do not import ``__main__``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from dynstore.benchmarks.ranks.algorithms import measure_cugraph, measure_own
+from dynstore.benchmarks.ranks.bench import Bench, Sizes
+from dynstore.benchmarks.ranks.pages import measure_pages
+from dynstore.benchmarks.ranks.updates import measure_slides, measure_weak
+from dynstore.distributed import Communicator
+from dynstore.errors import MissingDependencyError
+
+__all__ = ["PARTS", "run_part"]
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "weak": measure_weak,
+    "own": measure_own,
+    "cugraph": measure_cugraph,
+    "slides": measure_slides,
+    "pages": measure_pages,
+}
+
+
+def run_part(comm: Communicator, part: str, sizes: Sizes, path: str) -> None:
+    """Measure one part on this rank."""
+    if comm.device == "cuda":
+        with suppress(MissingDependencyError):  # without RMM CuPy has its own pool
+            from dynstore.adapters.memory import share_pool
+
+            share_pool()
+    PARTS[part](Bench(comm, sizes, path))
