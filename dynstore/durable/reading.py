@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.durable.checksums import crc32_of
 from dynstore.durable.log import SEGMENT_HEAD, read_segment_head, seed_of
 from dynstore.durable.records import HEAD, MAGIC, Head, decode, read_head
 from dynstore.errors import SavedGraphError
@@ -145,7 +145,7 @@ class LogReader:
     def _change(self, file: IO[bytes], head: Head) -> Change | None:
         """Read the payload of a record; None if it does not match its checksum."""
         payload: np.ndarray[Any, Any] = np.empty(head.length, np.uint8)
-        if file.readinto(payload.data) != head.length or crc32_of([payload.data]) != head.checksum:  # type: ignore[attr-defined]
+        if file.readinto(payload.data) != head.length or zlib.crc32(payload.data) != head.checksum:  # type: ignore[attr-defined]
             return None
         return decode(head, payload)
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.durable.checksums import crc32_of
 from dynstore.errors import InputError
 from dynstore.graph.saving import ENDS, TEXT, decoded_strings, encoded_columns
 from dynstore.graph.state import EXTRA
@@ -116,7 +115,9 @@ def encode(change: Change, version: int, durable: int, seed: int) -> list[Buffer
     payload.append(_padding(len(meta) + len(change.position)))
     for array in parts:
         payload += [array.view(np.uint8).data, _padding(array.nbytes)]
-    checksum = crc32_of(payload)
+    checksum = 0
+    for buffer in payload:
+        checksum = zlib.crc32(buffer, checksum)
     kind, length = KINDS.index(change.kind), sum(map(len, payload))
     head = _HEAD.pack(
         MAGIC, kind, 0, len(meta), version, durable, change.rows, length, len(change.position), checksum, 0
