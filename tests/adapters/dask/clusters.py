@@ -30,13 +30,15 @@ NO_DASK = "needs Dask: pip install '.[dask]'"
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Any]:
-    """Two workers; tests may kill them, and others take their places."""
+    """Two workers that see no GPU: on a machine with one, both would want it. Tests may kill them; others come then."""
     distributed = pytest.importorskip("distributed", reason=NO_DASK)
     pytest.importorskip("dask.dataframe", reason=NO_DASK)
     # A busy machine may take longer than Dask's 15 s to start a worker in the place of one that was killed.
     with (
         pytest.importorskip("dask").config.set({"distributed.deploy.lost-worker-timeout": "120s"}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as found,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", env={"CUDA_VISIBLE_DEVICES": ""}
+        ) as found,
     ):
         yield found
 
