@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Links", "measure_links"]
 
-# Measured: copies of this size, and reads of every second line, more than caches hold.
+# Measured: copies of this size, and reads of half of its lines in scattered places, more than caches hold.
 COPY_BYTES, COPIES = 1 << 28, 2
 REQUESTS = 1 << 20
 
