@@ -192,7 +192,7 @@ def test_a_bad_file_is_one_line_with_its_place(
         (["collegemsg", "--algorithm", "bsf"], "unknown algorithm 'bsf'; known: "),
         (
             ["collegemsg", "--suite", "w"],
-            "unknown suite 'w'; known: 'gpma', 'graphvine', 'lpma', 'papers', 'slab-hash', 'slides', 'tracked', "
+            "unknown suite 'w'; known: 'gpma', 'graphvine', 'gts', 'lpma', 'papers', 'slab-hash', 'slides', 'tracked', "
             "'updates', 'window'",
         ),
         (["collegemsg", "--device", "cuda-sim"], "unknown device 'cuda-sim'; known: 'auto', 'cpu', 'cuda'"),

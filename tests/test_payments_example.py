@@ -119,7 +119,7 @@ def test_killed_again_and_again_each_payment_counts_once(
         for number in range(3):
             consumer = start("consumer.py", *follows)
             lines = read_until(consumer, "up to ")
-            assert (lines[0] == "graph: 0 edges were there\n") == (number == 0)
+            assert (lines[0] == "graph: 0 edges were there\n") == (number == 0), (number, lines)
             time.sleep(rng.uniform(0.0, 0.3))
             if number == 1:
                 end(consumer, "the consumer has stopped")

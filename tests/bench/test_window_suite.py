@@ -43,7 +43,7 @@ def test_all_stores_and_algorithms_agree_on_collegemsg(messages: EventTable, dev
     result = run_window(messages, job, lambda *what: seen.append(what))
     assert result.disagreement is None
     assert (result.device, result.directed, result.batch, result.window_events) == (device, False, 598, 29_918)
-    assert result.notes[0].startswith("undirected, because an algorithm")
+    assert result.notes[0].startswith("undirected, because one of the algorithms")
     assert seen[-1] == ("sliding", 3, 3)
     rows = {(row["store"], row["operation"], row["algorithm"]): row for row in result.rows}
     assert len(rows) == len(result.rows)

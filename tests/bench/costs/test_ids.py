@@ -74,7 +74,7 @@ def test_the_page_about_ids_shows_the_kept_figures() -> None:
     check_document(document)
     assert document["command"] == f"python -m dynstore.benchmarks.costs.ids --json {kept}"
     assert f"\n    {document['command']}\n" in page
-    assert f"over {document['dataset']['vertices']:,} ids" in page
+    assert f"{document['dataset']['vertices']:,} ids" in page
     rows = {(row["store"], row["operation"]): row for row in document["rows"]}
     for kind in KINDS:
         cells = [kind]
