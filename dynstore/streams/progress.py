@@ -20,8 +20,10 @@ MAX_ERRORS = 20
 
 
 def shown_time(value: Any, dated: bool | None) -> Any:
-    """Return a time as users see it: nanoseconds of date-times as ``numpy.datetime64``."""
-    return np.datetime64(value, "ns") if dated and value is not None else value
+    """Return a time as users see it: nanoseconds of date-times as ``numpy.datetime64``; None before the first rows."""
+    if value is None or dated is None:  # a time of the log that is older than all rows: its kind is not known yet
+        return None
+    return np.datetime64(value, "ns") if dated else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Progress:
     edges_per_s : float
         Rows applied in a second.
     event_time : int, float or numpy.datetime64, or None
-        The newest time that is applied.
+        The newest time that is applied; None before this stream has read a row with a time.
     event_lag : int, float or numpy.timedelta64, or None
         The difference between the newest time that has arrived and ``event_time``.
     arrival_lag_s : float

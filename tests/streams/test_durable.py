@@ -63,6 +63,17 @@ def test_what_is_late_is_late_after_a_restart(tmp_path: Path) -> None:
         assert held(db.graph) == {0, 1, 2, 4}
 
 
+def test_a_time_is_shown_once_its_kind_is_known(tmp_path: Path) -> None:
+    """After a restart the log has the newest time as a number; whether it is a date-time, the first rows say."""
+    times = np.array(["2026-01-01T00:00:05", "2026-01-01T00:00:07"], "datetime64[ns]")
+    rows = {"source": [0, 1], "destination": [1, 2], "time": times}
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        assert Stream(db.graph, rows).run().event_time == times[1]
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        progress = Stream(db.graph, rows).run()  # all of its rows were applied before
+        assert (progress.applied, progress.event_time, progress.event_lag) == (0, None, None)
+
+
 def test_edges_expire_in_a_database(tmp_path: Path) -> None:
     table = {"source": range(9), "destination": range(1, 10), "time": range(0, 90, 10)}
     rows = {name: list(column) for name, column in table.items()}
