@@ -106,7 +106,8 @@ class Engine:
         self._is_logged, reach = known is not None, None
         if known is not None:
             self.pending.position, applier.newest, reach = known
-            self.newest_applied = applier.newest
+            if applier.window is None or len(applier.window):  # else the rows of the window are read again
+                self.newest_applied = applier.newest
         window = None if self.journal is None else applier.window
         self._reach = None if window is None else Reach(window, reach, applier.newest)
 
