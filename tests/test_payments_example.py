@@ -104,7 +104,9 @@ def content(folder: Path) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("kind", "keep"), [("flight", "sum"), ("redis", "count")])
+@pytest.mark.parametrize(
+    ("kind", "keep"), [("flight", "sum"), pytest.param("redis", "count", marks=pytest.mark.thorough)]
+)
 def test_killed_again_and_again_each_payment_counts_once(
     kind: str, keep: str, device: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:

@@ -52,6 +52,7 @@ def python(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_a_second_run_and_a_first_program_compile_nothing(tmp_path: Path) -> None:
     command = ("-m", "dynstore", "warmup", "--device", "cpu")
     first = python(*command, cache=tmp_path)

@@ -40,6 +40,7 @@ def only(name: str) -> tuple[Experiment, ...]:
     return tuple(found for found in all_papers.EXPERIMENTS if found.name == name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("device", REAL_DEVICES)
 def test_every_experiment_runs_in_its_short_form(device: str) -> None:
     data = "pokec,road_usa,germany_osm,rmat-15,coPapersDBLP,twitter,rmat28,rmat30"

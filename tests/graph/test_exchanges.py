@@ -213,13 +213,12 @@ def test_without_memory_for_that_the_deletion_stays(monkeypatch: pytest.MonkeyPa
     check_graph(G)
 
 
-@pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-@pytest.mark.parametrize("followed", [False, True], ids=["alone", "followed"])
-@pytest.mark.parametrize(("device", "store"), [case for case in CASES if case[1] in RESTORING])
+@crossed(case=[case for case in CASES if case[1] in RESTORING], followed=[False, True], lasting=[False, True])
 def test_taking_back_needs_no_memory(
-    device: str, store: str, followed: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
+    case: tuple[str, str], followed: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each allocation is refused in turn, alone and with all that follow it: so each pair is, too."""
+    device, store = case
     hub = np.zeros(40, np.int64)
     first = (np.r_[hub, np.arange(1, 50)], np.r_[np.arange(40), np.arange(49)], np.arange(89.0))
     insert = (np.r_[hub, np.arange(60, 64)], np.arange(44), np.arange(44.0))

@@ -240,7 +240,9 @@ with dynstore.open(sys.argv[1], sync=sys.argv[3], device="cpu", checkpoint_bytes
 """.replace("ROWS", str(ROWS))
 
 
-@pytest.mark.parametrize("sync", ["commit", "group", "os"])
+@pytest.mark.parametrize(
+    "sync", ["group", *(pytest.param(sync, marks=pytest.mark.thorough) for sync in ("commit", "os"))]
+)
 def test_killed_again_and_again_each_row_is_there_once(tmp_path: Path, sync: str, rng: np.random.Generator) -> None:
     """Each run checks that it applies exactly the rows that the graph did not have."""
     file = tmp_path / "e.csv"

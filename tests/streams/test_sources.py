@@ -354,6 +354,9 @@ with dynstore.open(path, device="cpu", weighted=True) as db:
 """
 
 
+@pytest.mark.parametrize(
+    "broker", [Redis, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in (Nats, Kafka))], indirect=True
+)
 def test_killed_between_log_and_commit_no_row_is_lost_or_doubled(broker: Any, tmp_path: Path) -> None:
     """What the server sends again is in the log already, and is not applied again: a version is one row."""
     rows, command = 0, [sys.executable, "-c", EXACTLY_ONCE, broker.address + "?group=once", str(tmp_path / "db")]

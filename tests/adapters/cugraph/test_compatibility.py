@@ -140,6 +140,7 @@ def test_outcomes_come_with_reasons_and_are_the_same_in_several_processes(folder
     assert list(run_tests("cugraph", paths, 120, jobs=3).items()) == list(outcomes.items())
 
 
+@pytest.mark.thorough
 def test_a_test_that_takes_too_long_fails_alone(folder: Path) -> None:
     module, version = folder / "core" / "test_any.py", folder / "test_version.py"
     module.write_text(SLOW)
