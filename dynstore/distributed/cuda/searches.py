@@ -65,7 +65,7 @@ def d_read_flags(flags, word):
 
 
 @kernel
-def k_mark_starts(starts, flags):
+def k_flag_starts(starts, flags):
     """One thread a start vertex: set its flag."""
     i = int(cuda.grid(1))
     if i < starts.shape[0]:
@@ -207,7 +207,7 @@ class Search:
         self._pulled = Packed(*edges, self._visited, self._frontier, self._flags, *found)
         self._listed = Packed(self._visited, self._frontier, self.distances, *lists, self._notes)
         starts = backend.asarray(sources, dtype=np.int64)
-        k_mark_starts.launch(starts.shape[0], starts, self._flags)
+        k_flag_starts.launch(starts.shape[0], starts, self._flags)
         self.take(self._flags, 0)
 
     def count_frontier(self) -> tuple[int, int]:
