@@ -1,7 +1,6 @@
 """Algorithms over rows in host memory that come to the device page by page, or are read in place."""
 
 from dynstore.algorithms.paged.betweenness import betweenness_centrality
-from dynstore.algorithms.paged.graph import PagedGraph
 from dynstore.algorithms.paged.passes import PageReader, Traffic
 from dynstore.algorithms.paged.paths import sssp
 from dynstore.algorithms.paged.searches import bfs
@@ -10,7 +9,6 @@ from dynstore.algorithms.paged.triangles import triangle_count
 
 __all__ = [
     "PageReader",
-    "PagedGraph",
     "Traffic",
     "betweenness_centrality",
     "bfs",

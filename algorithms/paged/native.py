@@ -14,6 +14,7 @@ from dynstore.algorithms.link_analysis.scaling import are_moderate
 from dynstore.algorithms.paged import betweenness, paths, searches, sweeps, triangles
 from dynstore.algorithms.paged.passes import PageReader
 from dynstore.errors import InputError
+from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
@@ -29,7 +30,8 @@ def bfs(
     """Search as :func:`dynstore.bfs`."""
     if not sources.size:
         return None
-    distances, predecessors = searches.bfs(_reader(rows), sources, not G.is_directed(), limit, parents)
+    into = _kept_in_edges(G)
+    distances, predecessors = searches.bfs(_reader(rows), sources, not G.is_directed(), limit, parents, into)
     return _in_vertex_dtype(G, distances), None if predecessors is None else predecessors.astype(G.vertex_dtype)
 
 
@@ -88,6 +90,14 @@ def triangle_count(G: AnyGraph, rows: NativeRows) -> Array:
 def betweenness_centrality(G: AnyGraph, rows: NativeRows, sources: np.ndarray, endpoints: bool) -> Array:
     """Sum the dependencies of sources as :func:`dynstore.betweenness_centrality`, before they are scaled."""
     return betweenness.sum_dependencies(_reader(rows), sources, endpoints)
+
+
+def _kept_in_edges(G: AnyGraph) -> PageReader | None:
+    """Return the reader of a directed graph's in-edges if they are kept; to make them would burden all updates."""
+    if not (isinstance(G, DynamicGraph) and G.is_directed() and G.has_in_edges):
+        return None
+    rows = G.native_rows(transposed=True)
+    return None if rows is None else _reader(rows)
 
 
 def _reader(rows: NativeRows) -> PageReader:

@@ -17,8 +17,6 @@ is written after each run, so that what is there stays if the rest is stopped. P
 
 Shortest paths (``sssp``) read weights of 1 to 100 from the most connected vertex on. Betweenness has ``--sources``
 searches, which share their passes. Triangles need ``--symmetric``; with ``--triangle-bytes`` they come in blocks.
-
-With ``--updates`` it also inserts batches of random edges into encoded rows, deletes them again, and flushes.
 """
 
 from __future__ import annotations
@@ -29,14 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.paged import PagedGraph
 from dynstore.backend import get_backend
 from dynstore.benchmarks.out_of_core.contest import ALGORITHMS, NAMES, USUAL, WAYS, Contest, Options, Plan, Run
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
 from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
+from dynstore.benchmarks.rmat_pieces import RmatGraph
 from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import percentiles, quiet, time_call
+from dynstore.benchmarks.timing import percentiles
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.paged.links import measure_links
 
@@ -44,39 +41,9 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.stores.paged.links import Links
 
-__all__ = ["ALGORITHMS", "SLOTTED", "USUAL", "WAYS", "Run", "main", "time_updates"]
+__all__ = ["ALGORITHMS", "SLOTTED", "USUAL", "WAYS", "Run", "main"]
 
 LINK_BYTES = 1 << 30
-
-
-def time_updates(contest: Contest, batch: int, repeats: int, seed: int) -> dict[str, list[float]]:
-    """Return ms by operation: insertions and deletions of ``batch`` random edges, and a flush after them.
-
-    Raises
-    ------
-    InputError
-        If the graph has not as many edges afterwards as before.
-    """
-    backend = contest.backend
-    graph = PagedGraph(contest.pack(OUT, True), None if contest.is_symmetric else contest.pack(INTO, True))
-    num_vertices = graph.num_vertices
-    times: dict[str, list[float]] = {"insert": [], "delete": [], "flush": []}
-    generator, before = backend.xp.random.default_rng(seed), graph.number_of_edges()
-    for turn in range(repeats + 1):
-        src, dst = (generator.integers(0, num_vertices, batch) for _ in range(2))
-        is_new = ~graph.has_edges(src, dst)
-        src, dst = src[is_new], dst[is_new]
-        with quiet():
-            found = {"insert": time_call(backend, graph.insert_edges, src, dst)[1]}
-            if turn == repeats:
-                found["flush"] = time_call(backend, graph.flush)[1]
-            found["delete"] = time_call(backend, graph.delete_edges, src, dst)[1]
-        if turn:  # the first turn warms up
-            for operation, passed in found.items():
-                times[operation].append(passed)
-        if graph.number_of_edges() != before:
-            raise InputError(f"out_of_core: {graph.number_of_edges()} edges after the updates; wanted {before}")
-    return times
 
 
 def _listed(caller: str, text: str, known: Any) -> list[str]:
@@ -103,7 +70,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--iterations", type=int, default=10, help="of PageRank")
     parser.add_argument("--sources", type=int, default=4, help="of betweenness")
     parser.add_argument("--triangle-bytes", type=int, help="device memory for triangles; default: a share of the free")
-    parser.add_argument("--updates", type=int, default=0, help="edges of a batch; 0: no updates")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit-seconds", type=float, help="begin nothing more after so many seconds")
     parser.add_argument("--seed", type=int, default=1)
@@ -146,11 +112,6 @@ def main(arguments: list[str] | None = None) -> int:
         )
         rows.append(_row(backend, run))
         write()
-    if given.updates:
-        for operation, values in time_updates(contest, given.updates, given.repeats, given.seed).items():
-            median = float(np.median(values))
-            print(f"{operation} of {given.updates}: {median:.3f} ms, {given.updates / median / 1e3:.2f} M edges/s")
-            rows.append(_update_row(backend, operation, given.updates, values))
     write()
     for line in contest.disagreements:
         print(f"DISAGREEMENT: {line}")
@@ -163,15 +124,6 @@ def _row(backend: Backend, run: Run) -> dict[str, Any]:
         "store": f"{run.way}, resident {run.resident:g}", "device": backend.name, "operation": "algorithm",
         "algorithm": NAMES[run.algorithm], "batch": 0, "edges": run.num_edges, "steps": len(run.times),
         **percentiles(run.times), "bytes": run.link_bytes,
-    }  # fmt: skip
-
-
-def _update_row(backend: Backend, operation: str, batch: int, values: list[float]) -> dict[str, Any]:
-    """Return a row of schema 1; a flush is a "convert" of pages and changes to pages."""
-    return {
-        "store": "pages and delta", "device": backend.name,
-        "operation": "convert" if operation == "flush" else operation, "algorithm": None, "batch": batch, "edges": 0,
-        "steps": len(values), **percentiles(values), "bytes": None,
     }  # fmt: skip
 
 

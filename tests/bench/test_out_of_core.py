@@ -97,16 +97,6 @@ def test_weights_are_those_of_both_directions(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_updates_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str], symmetric: bool) -> None:
-    path = tmp_path / "updates.json"
-    sizes = ["--scale", "9", "--repeats", "2", "--ways", "codec", "--algorithms", "components", "--device", "cpu"]
-    main([*sizes, "--updates", "300", "--json", str(path), *(["--symmetric"] if symmetric else [])])
-    rows = [row for row in json.loads(path.read_text(encoding="utf-8"))["rows"] if row["store"] == "pages and delta"]
-    assert [(row["operation"], row["steps"]) for row in rows] == [("insert", 2), ("delete", 2), ("convert", 1)]
-    assert "insert of 300: " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("symmetric", [False, True])
 def test_slotted_pages_are_measured_beside_the_other_ways(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], symmetric: bool
 ) -> None:

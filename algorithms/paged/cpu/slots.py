@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_rows", "add_slots", "choose_slots", "d_unite", "push_slots", "sum_slot_tails", "unite_slots"]
+__all__ = ["add_slots", "choose_slots", "d_unite", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
 @njit
@@ -32,13 +32,6 @@ def d_unite(parents, one, other):
     """Hook the larger root under the smaller."""
     first, second = d_find_root(parents, one), d_find_root(parents, other)
     parents[max(first, second)] = min(first, second)
-
-
-@njit(cache=True, nogil=True)
-def k_add_rows(counts, rows, amount):
-    """Add an amount to the count of each row that is listed."""
-    for row in rows:
-        counts[row] += amount
 
 
 @njit(cache=True, nogil=True)
@@ -90,11 +83,6 @@ def k_choose_slots(sources, indices, valid, distances, parents):
             row, other = sources[slot], indices[slot]
             if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
                 parents[other] = min(parents[other], row)
-
-
-def add_rows(counts: Array, rows: Array, amount: int) -> None:
-    """Add an amount to the count of each row, as often as it is listed."""
-    k_add_rows(counts, rows, amount)
 
 
 def add_slots(edges: GapCSR, shares: Array, sums: Array, weighted: bool) -> None:

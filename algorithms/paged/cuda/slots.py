@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_rows", "add_slots", "choose_slots", "push_slots", "sum_slot_tails", "unite_slots"]
-
-
-@kernel
-def k_add_rows(counts, rows, amount):
-    """One thread an entry of a list: add an amount to the count of its row (atomic add)."""
-    i = int(cuda.grid(1))
-    if i < rows.shape[0]:
-        cuda.atomic.add(counts, int(rows[i]), np.int64(amount))
+__all__ = ["add_slots", "choose_slots", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
 @kernel
@@ -77,11 +69,6 @@ def k_choose_slots(sources, indices, valid, distances, parents):
             depth, other = distances[sources[slot]], int(indices[slot])
             if depth != UNREACHED and distances[other] == depth + 1:
                 cuda.atomic.min(parents, other, int(sources[slot]))
-
-
-def add_rows(counts: Array, rows: Array, amount: int) -> None:
-    """Add an amount to the count of each row, as often as it is listed."""
-    k_add_rows.launch(rows.shape[0], counts, rows, amount)
 
 
 def add_slots(edges: GapCSR, shares: Array, sums: Array, weighted: bool) -> None:

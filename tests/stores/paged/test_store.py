@@ -148,6 +148,23 @@ def test_algorithms_read_pages_and_make_no_table(
     assert dynstore.explain(paged) is not None
 
 
+def test_a_search_reads_in_edges_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    paged, plain = DynamicGraph(store="paged", device="cpu", **SMALL), DynamicGraph(device="cpu")
+    for G in (paged, plain):
+        G.insert_edges(some_edges(300, 1))
+        G.delete_edges(tuple(column[:8] for column in some_edges(300, 1)))
+        G.insert_edges(tuple(column[:9] for column in some_edges(300, 2)))
+    pulled = []
+    kernels = paged.backend.kernels("dynstore.algorithms.paged", "searches")
+    pull = kernels.pull_leaves
+    monkeypatch.setattr(kernels, "pull_leaves", lambda *given: (pulled.append(1), pull(*given))[1])
+    for kept in (False, True):
+        frames = [dynstore.bfs(G, 3) for G in (paged, plain)]
+        assert frames[0].equals(frames[1])
+        assert (bool(pulled), paged.has_in_edges) == (kept, kept)
+        dynstore.pagerank(paged)  # keeps in-edges
+
+
 def test_what_pages_cannot_do_takes_the_table(backend_name: str) -> None:
     G = DynamicGraph(store="paged", device=backend_name, **SMALL)
     plain = DynamicGraph(device=backend_name)
