@@ -51,3 +51,11 @@ def sorts(monkeypatch):
     calls, sort = [], RawEdges._sort
     monkeypatch.setattr(RawEdges, "_sort", lambda batch: (calls.append(batch), sort(batch))[1])
     return calls
+
+
+@pytest.fixture
+def cupy(device):
+    """CuPy, on a real GPU."""
+    if device != "cuda":
+        pytest.skip("needs a GPU")
+    return pytest.importorskip("cupy")
