@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dynstore import DynamicGraph, Stream, cli, stream_command
+from dynstore import DynamicGraph, Stream, cli
+from dynstore.cli import stream_command
 
 
 @pytest.fixture

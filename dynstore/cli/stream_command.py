@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynstore.cli.shared import check_device
 from dynstore.errors import DynstoreError, InputError, StreamError
 
 if TYPE_CHECKING:
@@ -93,12 +94,10 @@ def stream(
 
     On a terminal the display is live; elsewhere a line is printed each second.
     """
-    from dynstore.backend import DEVICES, unknown_device
+    check_device(device)
     from dynstore.streams import Stream
     from dynstore.windows.window import Window
 
-    if device not in DEVICES:
-        raise unknown_device(device)
     options: dict[str, Any] = {"directed": directed, "weighted": weighted, "renumber": any_ids, "device": device}
     held: Any = None
     if log is not None and window is not None and not window.isdecimal():

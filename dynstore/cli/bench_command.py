@@ -1,33 +1,32 @@
-"""The ``dynstore`` command.
+"""``dynstore bench``: stores timed on a stream of edges, beside the usual ways to make a new graph.
 
-Exit codes: 0 done; 1 the stores disagreed, or the machine could not do it; 2 the input cannot be used. An error is one
-line on stderr, ``dynstore: error: ...``. Output files are written at the end, completely or not at all. The JSON of a
-paper's suite is also written whenever a part is finished, so a stopped run keeps its results.
+Output files are written at the end, completely or not at all. The JSON of a paper's suite is also written whenever a
+part is finished, so a stopped run keeps its results.
 """
 
 from __future__ import annotations
 
-import io
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from dynstore import log_commands, stream_command
-from dynstore.errors import DynstoreError, InputError, MissingDependencyError
+from dynstore.cli.shared import check_device, show_progress
+from dynstore.errors import DynstoreError, InputError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+__all__ = ["EXAMPLES", "bench"]
 
-__all__ = ["app", "main"]
-
-# Click's usage error, wherever this version of typer keeps Click.
-_ClickException: Any = typer.BadParameter.__mro__[2]
-INTERRUPTED = 130
+EXAMPLES = (
+    "[bold]Examples[/bold]\n\n"
+    "dynstore bench\n\n"
+    "dynstore bench collegemsg --store gpma+ --store rebuild --algorithm bfs --batch 500 --steps 10\n\n"
+    "dynstore bench rmat:20:8 --seed 1 --batch 0.1% --algorithm none --json out.json --report out.html\n\n"
+    "dynstore bench yourlog.csv --source payer --destination payee --time when\n\n"
+    "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
+    "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
+    "dynstore bench pokec,reddit --suite gpma --data-dir graphs --shrink 16 --steps 5\n\n"
+)
 _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
 _PAPERS = "Suites of papers"
 # Options that apply only to suites of one stream, or only to suites with their own data sets.
@@ -37,107 +36,7 @@ _OF_STREAMS = (
 )
 _OF_PAPERS = ("data_dir", "shrink", "table", "limit_seconds")
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
-
-def main() -> None:
-    """Run the command and exit; the entry point."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot show, such as a file's name, ends no run
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
-            raise KeyboardInterrupt
-    except _ClickException as error:
-        code = _complain(error.format_message(), 2)
-    except (InputError, MissingDependencyError) as error:
-        code = _complain(str(error), 2)
-    except (DynstoreError, MemoryError) as error:
-        code = _complain(str(error) or "memory ran out", 1)
-    except (KeyboardInterrupt, typer.Abort):
-        code = _complain("interrupted; what was not finished was not written", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has closed, as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    sys.exit(code or 0)
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"dynstore: error: {' '.join(message.split())}", file=sys.stderr)
-    return code
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        import dynstore
-
-        typer.echo(f"dynstore {dynstore.__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Dynamic graphs for RAPIDS: keep a graph on the host or the GPU up to date, and measure it."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command()
-def info() -> None:
-    """Show which GPU and packages were found, what is missing, and the command that installs it."""
-    import dynstore
-    from dynstore.benchmarks.machine import look_around
-
-    typer.echo(f"dynstore {dynstore.__version__}")
-    findings = look_around()
-    width = max(len(finding.name) for finding in findings)
-    for finding in findings:
-        missing = f"not found; {finding.remedy}"
-        typer.echo(f"  {finding.name:<{width}}  {missing if finding.found is None else finding.found}")
-
-
-@app.command()
-def warmup(device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto") -> None:
-    """Compile all kernels of the default store, the algorithms and tracked answers, and keep them on disk."""
-    _check_device(device)
-    import time
-
-    from dynstore.compilations import compilations
-    from dynstore.warmup import warmup_steps
-
-    compilations.announced = True  # this command shows it
-    began = time.perf_counter()
-    steps = list(warmup_steps(device))
-    with _progress() as (advance, _):
-        for number, step in enumerate(steps):
-            advance(step.name, number, len(steps))
-            since = time.perf_counter()
-            compiled = step.run()
-            if not sys.stderr.isatty():
-                typer.echo(f"{step.name}: {compiled} compiled, {time.perf_counter() - since:.1f} s")
-    typer.echo(f"{compilations.count} kernels compiled in {time.perf_counter() - began:.0f} s; the others were on disk")
-
-
-@app.command(
-    epilog="[bold]Examples[/bold]\n\n"
-    "dynstore bench\n\n"
-    "dynstore bench collegemsg --store gpma+ --store rebuild --algorithm bfs --batch 500 --steps 10\n\n"
-    "dynstore bench rmat:20:8 --seed 1 --batch 0.1% --algorithm none --json out.json --report out.html\n\n"
-    "dynstore bench yourlog.csv --source payer --destination payee --time when\n\n"
-    "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
-    "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
-    "dynstore bench pokec,reddit --suite gpma --data-dir graphs --shrink 16 --steps 5\n\n"
-)
 def bench(
     context: typer.Context,
     data: Annotated[
@@ -250,7 +149,7 @@ def bench(
     After every step all stores must hold exactly the window's pairs and give the same answers; if not, the command
     fails with exit code 1.
     """
-    _check_device(device)
+    check_device(device)
     from rich.console import Console
 
     from dynstore.benchmarks.machine import share_memory
@@ -295,7 +194,7 @@ def bench(
     events = None
     console = Console()
     document: dict[str, Any] = {}
-    with _progress() as (advance, aside):
+    with show_progress() as (advance, aside):
         if chosen.own_data:
 
             def keep(result: Any, part: Any) -> None:
@@ -353,17 +252,6 @@ def bench(
         raise DynstoreError(result.disagreement)
 
 
-app.command(epilog=stream_command.EXAMPLES)(stream_command.stream)
-
-
-def _check_device(name: str) -> None:
-    """Refuse all but the public devices."""
-    from dynstore.backend import DEVICES, unknown_device
-
-    if name not in DEVICES:
-        raise unknown_device(name)
-
-
 def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
     """Refuse given options that this suite does not use."""
     for name in names:
@@ -417,33 +305,3 @@ def _command() -> str:
     from dynstore.benchmarks.outputs import printable
 
     return printable(shlex.join(["dynstore", *sys.argv[1:]]))
-
-
-@contextmanager
-def _progress() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[], AbstractContextManager[None]]]]:
-    """Show progress on stderr, if that is a terminal; yield a callback, and a context that hides the display."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def advance(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        @contextmanager
-        def aside() -> Iterator[None]:
-            bar.stop()
-            yield
-            bar.start()
-
-        yield advance, aside
-
-
-app.command()(log_commands.log)
-app.command()(log_commands.export)
-
-if __name__ == "__main__":
-    main()
