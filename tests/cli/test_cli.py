@@ -19,7 +19,7 @@ from dynstore import cli
 from dynstore.benchmarks import machine
 from dynstore.benchmarks.schema import check_document
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--store", "gpma+", "--store", "rebuild", "--algorithm", "bfs", "--steps", "2", "--device", "cpu"]
 
 
