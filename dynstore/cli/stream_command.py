@@ -92,7 +92,8 @@ def stream(
 ) -> None:
     """Put a stream of edges into a graph, and show its rates and answers until it ends or Ctrl-C.
 
-    On a terminal the display is live; elsewhere a line is printed each second.
+    On a terminal the display is live; elsewhere a line is printed each second. At the end the last answers are shown:
+    the five largest values of each.
     """
     check_device(device)
     from dynstore.streams import Stream
@@ -128,6 +129,7 @@ def stream(
         except Exception as error:  # a server's, such as a lost connection
             raise StreamError(f"stream: {source}: {error}") from error
         typer.echo(f"{progress}\n{graph}")
+        _show_answers(monitors)
 
 
 @contextmanager
@@ -202,6 +204,16 @@ def _show_live(flow: Any, monitors: list[StreamMonitor], seconds: float | None) 
 
     with Live(refresh_per_second=4, transient=True) as live:
         return _run(flow, seconds, lambda progress: live.update(_page(progress, monitors)))
+
+
+def _show_answers(monitors: list[StreamMonitor]) -> None:
+    """Print the top of each answer."""
+    from rich.console import Console
+
+    console = Console()
+    for monitor in monitors:
+        if monitor.latest is not None:
+            console.print(_top(monitor))
 
 
 def _run(flow: Any, seconds: float | None, look: Callable[[Progress], None]) -> Progress:
