@@ -256,7 +256,7 @@ def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) 
     """Refuse given options that this suite does not use."""
     for name in names:
         if _is_given(context, name):
-            raise InputError(f"--{name.replace('_', '-')}: --suite {suite} does not take it")
+            raise InputError(f"bench: got --{name.replace('_', '-')}, which --suite {suite} does not use; leave it out")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -269,7 +269,9 @@ def _read_share(text: str) -> float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
-        raise InputError(f"window: got {text!r}; wanted a share of the stream between 0 and 1, such as 0.5") from None
+        raise InputError(
+            f"bench: --window is {text!r}; wanted a share of the stream between 0 and 1, such as 0.5"
+        ) from None
 
 
 def _read_store_options(given: list[str], stores: list[str]) -> dict[str, dict[str, Any]]:
@@ -277,10 +279,10 @@ def _read_store_options(given: list[str], stores: list[str]) -> dict[str, dict[s
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InputError(f"store-option: got {text!r}; wanted [STORE:]KEY=VALUE")
+            raise InputError(f"bench: --store-option is {text!r}; wanted [STORE:]KEY=VALUE")
         store, colon, key = name.rpartition(":")
         if not colon and not stores:
-            raise InputError(f"store-option: got {text!r} and no --store; wanted STORE:KEY=VALUE")
+            raise InputError(f"bench: --store-option is {text!r}, and no --store is given; wanted STORE:KEY=VALUE")
         for chosen in [store] if colon else stores:
             options.setdefault(chosen, {})[key] = _read_value(value)
     return options

@@ -85,8 +85,8 @@ class FileSource(BaseSource):
         size = os.fstat(self._file.fileno()).st_size
         if position > size:
             raise InputError(
-                f"FileSource: {str(self._path)!r} has {size} bytes; wanted to go on at {position}. It was truncated or "
-                "replaced since"
+                f"FileSource: cannot go on at byte {position} of {str(self._path)!r}, which has {size} bytes: it was "
+                "truncated or replaced"
             )
         self._wanted = position
 

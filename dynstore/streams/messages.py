@@ -66,7 +66,7 @@ def _as_table(pyarrow: Any, edges: Any) -> Any:
     edges = open_edges("encode", edges)
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
-            raise InputError(f"encode: a tuple of {len(edges)} columns; wanted (src, dst[, weights])")
+            raise InputError(f"encode: got a tuple of {len(edges)} columns; wanted (src, dst[, weights])")
         return pyarrow.table(dict(zip(NAMES, map(pyarrow.array, edges), strict=False)))
     if hasattr(edges, "column_names"):
         return edges
