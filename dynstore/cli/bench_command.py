@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynstore.cli.shared import check_device, show_progress
+from dynstore.cli.shared import DEVICE_HELP, check_device, show_progress
 from dynstore.errors import DynstoreError, InputError
 
 __all__ = ["EXAMPLES", "bench"]
@@ -48,40 +48,60 @@ def bench(
         ),
     ] = None,
     window: Annotated[
-        str, typer.Option(help="Share of the stream's events in the window.", rich_help_panel=_DATA)
+        str, typer.Option(help="Size of the window, as a share of all events.", rich_help_panel=_DATA)
     ] = "0.5",
     batch: Annotated[
         str,
-        typer.Option(help="Events a step: a count, or a share of all (updates: several).", rich_help_panel=_DATA),
+        typer.Option(
+            help="Events that enter and leave in a step: a number, or a share of all events. With --suite updates or "
+            "tracked also several, by comma.",
+            rich_help_panel=_DATA,
+        ),
     ] = "1%",
-    steps: Annotated[int, typer.Option(help="Timed steps; one more slide warms up.", rich_help_panel=_DATA)] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of generated data.", rich_help_panel=_DATA)] = 0,
+    steps: Annotated[
+        int,
+        typer.Option(help="How many steps are timed. One more goes before them, to warm up.", rich_help_panel=_DATA),
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers of generated data.", rich_help_panel=_DATA)] = 0,
     source: Annotated[
-        str | None, typer.Option(help="Column by name, or by number from 0.", rich_help_panel=_COLUMNS)
+        str | None, typer.Option(help="Column of sources, by name, or by number from 0.", rich_help_panel=_COLUMNS)
     ] = None,
-    destination: Annotated[str | None, typer.Option(help="Column by name or number.", rich_help_panel=_COLUMNS)] = None,
+    destination: Annotated[str | None, typer.Option(help="Column of destinations.", rich_help_panel=_COLUMNS)] = None,
     weight: Annotated[
         str | None,
-        typer.Option(help="Column by name or number; makes the graphs weighted.", rich_help_panel=_COLUMNS),
+        typer.Option(help="Column of weights; the graphs are then weighted.", rich_help_panel=_COLUMNS),
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option(help="Column that sorts the events: numbers, ISO dates or date-times.", rich_help_panel=_COLUMNS),
+        typer.Option(
+            help="Column of times, by which events are sorted: numbers, ISO dates or date-times.",
+            rich_help_panel=_COLUMNS,
+        ),
     ] = None,
     op: Annotated[
         str | None,
-        typer.Option(help="Column of '+', '-' and 'w': explicit changes are replayed.", rich_help_panel=_COLUMNS),
+        typer.Option(
+            help="Column of changes, which are replayed: '+' inserts an edge, '-' deletes it, 'w' sets its weight.",
+            rich_help_panel=_COLUMNS,
+        ),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="One character; by default it is found from the file.", rich_help_panel=_COLUMNS)
+        str | None,
+        typer.Option(
+            help="The character between two fields; by default it is found from the file.", rich_help_panel=_COLUMNS
+        ),
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Does the first row have names?", rich_help_panel=_COLUMNS),
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first row has the names of the columns; by default it is found from the file.",
+            rich_help_panel=_COLUMNS,
+        ),
     ] = None,
     store: Annotated[
         list[str] | None,
-        typer.Option(help="Store to run, repeatable; default gpma+, rebuild, merge.", rich_help_panel=_GRAPH),
+        typer.Option(help="Store to measure; repeatable. By default gpma+, rebuild and merge.", rich_help_panel=_GRAPH),
     ] = None,
     store_option: Annotated[
         list[str] | None,
@@ -92,39 +112,47 @@ def bench(
     algorithm: Annotated[
         list[str] | None,
         typer.Option(
-            help="Algorithm to run after each step, repeatable; 'none' for updates only; default bfs, pagerank, "
+            help="Algorithm to run after each step; repeatable. 'none': only updates. By default bfs, pagerank and "
             "triangle_count.",
             rich_help_panel=_GRAPH,
         ),
     ] = None,
     warm_start: Annotated[
         bool,
-        typer.Option("--warm-start", help="pagerank starts from the ranks of the last step.", rich_help_panel=_GRAPH),
+        typer.Option(
+            "--warm-start", help="Let pagerank start from the ranks of the last step.", rich_help_panel=_GRAPH
+        ),
     ] = False,
     directed: Annotated[
         bool | None,
         typer.Option(
             "--directed/--undirected",
-            help="Default: undirected if an algorithm needs it, else directed.",
+            help="Kind of the graphs. By default undirected if an algorithm needs that, else directed.",
             rich_help_panel=_GRAPH,
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=_GRAPH)] = "auto",
+    device: Annotated[str, typer.Option(help=DEVICE_HELP, rich_help_panel=_GRAPH)] = "auto",
     suite: Annotated[
         str,
         typer.Option(
-            help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; tracked: "
-            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine, gts: a paper's experiments; "
-            "papers: all of them.",
+            help="What to measure. window: updates and algorithms while a window slides. updates: updates alone, by "
+            "size and kind of batch. slides: what dynstore.Window costs. tracked: tracked answers beside computing "
+            "anew. gpma, lpma, slab-hash, graphvine, gts: a paper's experiments. papers: all of these.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="updates, tracked: kind of batches, repeatable; all by default.", rich_help_panel=_GRAPH),
+        typer.Option(
+            help="Kind of batches, with --suite updates or tracked; repeatable; all by default.", rich_help_panel=_GRAPH
+        ),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the papers' data sets.", rich_help_panel=_PAPERS)
+        Path | None,
+        typer.Option(
+            help="Folder with the papers' data sets; graphs are generated for those that are missing.",
+            rich_help_panel=_PAPERS,
+        ),
     ] = None,
     shrink: Annotated[
         int, typer.Option(help="Divide generated graphs and batches by this number.", rich_help_panel=_PAPERS)
@@ -132,12 +160,12 @@ def bench(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            help="Table or figure, as fig7 or gpma/fig7, repeatable; all by default.", rich_help_panel=_PAPERS
+            help="Table or figure, such as fig7 or gpma/fig7; repeatable; all by default.", rich_help_panel=_PAPERS
         ),
     ] = None,
     limit_seconds: Annotated[
         float | None,
-        typer.Option(help="Start nothing more after this time.", rich_help_panel=_PAPERS),
+        typer.Option(help="Start no experiment after so many seconds.", rich_help_panel=_PAPERS),
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
@@ -146,8 +174,9 @@ def bench(
 ) -> None:
     """Slide a window over a stream of edges, and time the updates and algorithms of several stores.
 
-    After every step all stores must hold exactly the window's pairs and give the same answers; if not, the command
-    fails with exit code 1.
+    After every step all stores must hold exactly the window's pairs.
+
+    They must also give the same answers. If not, the command fails with exit code 1.
     """
     check_device(device)
     from rich.console import Console

@@ -12,7 +12,7 @@ import typer
 from dynstore.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
 from dynstore.cli.bench_command import bench
 from dynstore.cli.log_commands import export, log
-from dynstore.cli.shared import check_device, show_progress
+from dynstore.cli.shared import DEVICE_HELP, check_device, show_progress
 from dynstore.cli.stream_command import EXAMPLES as STREAM_EXAMPLES
 from dynstore.cli.stream_command import stream
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError
@@ -73,14 +73,14 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Dynamic graphs for RAPIDS: keep a graph on the host or the GPU up to date, and measure it."""
+    """Graphs that change, on the host or on a GPU: see what is installed, measure, follow a stream, read a log."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command()
 def info() -> None:
-    """Show which GPU and packages were found, what is missing, and the command that installs it."""
+    """Show which GPU and packages were found; for what is missing, the command that installs it."""
     import dynstore
     from dynstore.benchmarks.machine import look_around
 
@@ -93,8 +93,11 @@ def info() -> None:
 
 
 @app.command()
-def warmup(device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto") -> None:
-    """Compile all kernels of the default store, the algorithms and tracked answers, and keep them on disk."""
+def warmup(device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "auto") -> None:
+    """Compile the kernels of the default store, the algorithms and tracked answers, so that no first call waits.
+
+    This takes about half a minute. The kernels are kept on disk, so a second run compiles nothing.
+    """
     check_device(device)
     import time
 

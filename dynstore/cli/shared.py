@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["check_device", "show_progress"]
+__all__ = ["DEVICE_HELP", "check_device", "show_progress"]
+
+DEVICE_HELP = "Where to run: cpu, cuda (a GPU), or auto: a GPU if one can be used."
 
 
 def check_device(name: str) -> None:

@@ -36,10 +36,11 @@ class FileSource(BaseSource):
     Parameters
     ----------
     path : str or path
+        The file. "~" stands for the home folder.
     follow : bool
         Wait for more at the end. If False, the source ends there, and the last line needs no line feed.
     delimiter : str, optional
-        By default it is seen from the first row.
+        The character between two fields. By default it is found from the first row.
     header : bool, optional
         Whether the first row has names. By default it has if none of its fields is a number. Without names, the first
         two columns are "source" and "destination", the others "2", "3" and so on.

@@ -22,9 +22,10 @@ METHODS = ("poll", "seek", "commit", "pause")
 class Source(Protocol):
     """The origin of a stream's rows.
 
-    A stream calls all methods from one thread. A position is whatever JSON can hold: numbers, strings, lists, dicts.
+    Write a class with these methods to read from a server or file of another kind; it need not be a subclass. A stream
+    calls all methods from one thread. A position may be anything that JSON can hold: numbers, strings, lists, dicts.
 
-    A source may have a method ``close()``; it is called once, at the end.
+    A source may also have a method ``close()``; it is called once, at the end.
     """
 
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
@@ -33,9 +34,14 @@ class Source(Protocol):
         Parameters
         ----------
         max_rows : int
-            About how many rows are wanted.
+            About how many rows to return. More are allowed: a source may return a message as a whole.
         timeout : float
             How long to wait for the first of them, in seconds.
+
+        Returns
+        -------
+        tuple or None
+            The rows (a frame, a tuple or a dict of columns), and the position behind the last of them.
 
         Raises
         ------
@@ -85,12 +91,12 @@ class BaseSource:
 
 
 class IterableSource(BaseSource):
-    """An iterable of batches; a position is the number of batches.
+    """An iterable of batches, such as a generator. A position is a number of batches.
 
     Parameters
     ----------
     batches : iterable
-        Of frames, tuples of columns, lists of rows, or dicts of columns.
+        Each item is a batch: a frame, a tuple of columns, a list of rows, or a dict of columns.
     """
 
     def __init__(self, batches: Iterable[Any]) -> None:
@@ -111,13 +117,12 @@ class IterableSource(BaseSource):
 
 
 class TableSource(BaseSource):
-    """One frame, tuple of columns, dict of columns or :class:`dynstore.io.EventTable`, read in slices.
-
-    A position is the number of rows.
+    """A table in memory, read in slices. A position is a number of rows.
 
     Parameters
     ----------
     table : frame, tuple, dict or EventTable
+        A frame, a tuple of columns, a dict of columns, or a :class:`dynstore.io.EventTable`.
     """
 
     def __init__(self, table: Any) -> None:

@@ -183,10 +183,8 @@ class Window:
             If memory runs out. The graph and the window are unchanged.
         """
         if self.is_behind:
-            raise InputError(
-                "slide: the graph of the database has edges, but the window does not have their rows. Let a Stream "
-                "read them again, or clear() the graph and make a new window"
-            )
+            hint = "let a Stream read them again, or clear() the graph and make a new window"
+            raise InputError(f"slide: the graph has edges whose rows the window does not have; {hint}")
         if self.keep == "count" and (weight is not None or default_weight is not None):
             raise InputError("slide: weights were given, but keep='count' counts rows; leave weight= out")
         if default_weight is not None:

@@ -93,7 +93,14 @@ def test_python_runs_and_prints_what_is_shown(page: Path) -> None:
 
 def _public() -> Iterator[Any]:
     """Yield the functions and classes with examples, base classes included."""
-    for module in (dynstore, dynstore.algorithms, dynstore.distributed):
+    for module in (
+        dynstore,
+        dynstore.algorithms,
+        dynstore.distributed,
+        dynstore.errors,
+        dynstore.gts,
+        dynstore.streams,
+    ):
         for value in (getattr(module, name) for name in module.__all__):
             if isinstance(value, type):
                 yield from (base for base in value.__mro__ if base is not object)

@@ -133,7 +133,7 @@ class Timed(Savable):
         Parameters
         ----------
         start, end : int, float or date-time, optional
-            None means no bound. Date-times count as nanoseconds since 1970.
+            In the unit of the edges' times. None means no bound. Date-times count as nanoseconds since 1970, in UTC.
 
         Returns
         -------
