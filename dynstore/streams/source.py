@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from dynstore.errors import InputError, InputTypeError, type_name
-from dynstore.input.forms import is_frame, open_edges
+from dynstore.input.forms import open_edges
 from dynstore.io import EventTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BaseSource", "IterableSource", "Source", "TableSource", "as_source"]
-
-METHODS = ("poll", "seek", "commit", "pause")
+__all__ = ["BaseSource", "IterableSource", "Source", "TableSource"]
 
 
 class Source(Protocol):
@@ -165,28 +160,3 @@ def _rows(table: Any, first: int, last: int) -> Any:
     if hasattr(table, "iloc"):
         return table.iloc[first:last]
     return table.slice(first, last - first)  # polars, pyarrow
-
-
-def as_source(given: Any) -> Source:
-    """Return a source of what a stream was given."""
-    if all(hasattr(given, name) for name in METHODS):
-        source: Source = given
-        return source
-    if isinstance(given, str):
-        from dynstore.streams.addresses import open_source
-
-        return open_source(given)
-    if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
-        return TableSource(given)
-    first = given[0] if isinstance(given, list) and given else None
-    if isinstance(first, tuple) and first and isinstance(first[0], int | np.integer | str):
-        return TableSource(given)
-    if isinstance(given, Iterable):
-        return IterableSource(given)
-    missing = [name for name in METHODS if not hasattr(given, name)]
-    if len(missing) < len(METHODS):
-        raise InputError(f"Stream: the source {type_name(given)} has no {', '.join(missing)}; wanted a Source")
-    raise InputTypeError(
-        f"Stream: source is a {type_name(given)}; wanted a Source, an iterable of batches, edges in any form, "
-        "or an address such as 'redis://localhost:6379/edges'"
-    )
