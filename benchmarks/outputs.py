@@ -23,7 +23,7 @@ def check_outputs(*paths: Path | None) -> None:
     """
     given = [path for path in paths if path is not None]
     if len({path.absolute() for path in given}) < len(given):
-        raise InputError(f"bench: --json and --report are both {str(given[0])!r}; wanted two files")
+        raise InputError(f"--json and --report are both {str(given[0])!r}; wanted two files")
     for path in given:
         try:
             exists = _exists(path)
