@@ -1,4 +1,4 @@
-"""Passes over pages: which way each page takes to the kernels, and what crosses the link."""
+"""Passes over pages: how each page gets to the kernels, and how many bytes cross the link."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHECKED_SLOTS = 1 << 24
 
 @dataclass
 class Traffic:
-    """What passes have brought over the link.
+    """What passes have read over the link.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Traffic:
     copied_pages, copied_bytes : int
         Pages that were copied to the device.
     direct_requests, direct_bytes : int
-        Reads of lines in host memory by kernels; bytes in sectors of 32.
+        How many lines kernels have read in host memory, and their bytes, counted in sectors of 32 bytes.
     resident_pages : int
-        Pages that were read on the device, where they stay.
+        Pages that were on the device already.
     """
 
     passes: int = 0
@@ -62,7 +62,7 @@ class Traffic:
 
 
 class Piece(NamedTuple):
-    """Pages for a launch: page p begins at ``words[places[p] - shift]``.
+    """Pages that one launch reads: page p begins at ``words[places[p] - shift]``.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class Piece(NamedTuple):
         Whether the kernel reads host memory.
     page_bits : int
     valid : array of uint32 words
-        A bit a slot: whether the edge is there.
+        A bit for each slot: whether the edge is in the graph.
     weights : array, optional
-        In a pass that wants them: those of page p begin at ``weights[weight_places[p] - weight_shift]``.
+        In a pass that reads weights: those of page p begin at ``weights[weight_places[p] - weight_shift]``.
     weight_places : array, int64, optional
     weight_shift : int
     """
@@ -95,17 +95,17 @@ class Piece(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Array | int, ...]:
-        """What kernels get behind the arrays of leaves."""
+        """The arguments of kernels after the arrays of leaves."""
         return self.words, self.places, self.shift, self.page_bits, self.valid, self.pages
 
     @property
     def weighted_arguments(self) -> tuple[Array | int | None, ...]:
-        """What kernels get that read weights, too."""
+        """The same for kernels that read weights."""
         return *self.arguments, self.weights, self.weight_places, self.weight_shift
 
 
 class _Demand:
-    """What a pass brings of each page.
+    """How much a pass reads of each page.
 
     Attributes
     ----------
@@ -127,16 +127,16 @@ class PageReader:
     ----------
     packed : PagedRows
     way : {"auto", "zero-copy", "stream"}
-        How pages come that are not resident. "auto" chooses for each page and pass: it is read in place if the requests
-        take less time than copying the page.
+        How the pages are read that are not resident. "zero-copy": kernels read them in host memory. "stream": they are
+        copied to buffers. "auto": for each page and pass, the way that takes less time.
     resident : ResidentPages, optional
-        Pages that stay on the device between passes, also those of other readers of the same rows. By default none do.
+        Pages that stay on the device between passes. Readers of the same rows can share them. By default no page stays.
     links : Links, optional
-        The link's limits; by default they are measured when they are first needed.
+        The rates of the link. By default they are measured when they are first needed.
     valid : array of uint32 words, optional
-        A bit a slot: whether the edge is there. By default all are.
+        A bit for each slot: whether the edge is in the graph. By default all edges are.
     extra : GapCSR, optional
-        Edges that are there, too, on the device; with weights if the pages have them.
+        Edges that are not in pages, on the device; with weights if the pages have weights.
     Attributes
     ----------
     packed : PagedRows
@@ -170,11 +170,18 @@ class PageReader:
         weighted: bool = False,
         pages: np.ndarray | None = None,
     ) -> None:
-        """Call ``launch`` for pieces of all pages; it puts kernels on the current stream.
+        """Call ``launch`` for one piece of the pages after the other; it launches kernels on the current stream.
 
-        ``wanted``, shape (P,): how many lines the kernels would read of each page in place. Pages with 0 are left out.
-        ``weighted``: whether the pages' weights come, too; lines count those of weights.
-        ``pages``: the numbers of the pages that are read, all of each.
+        Parameters
+        ----------
+        launch : callable
+        wanted : numpy array, shape (P,), optional
+            How many lines kernels would read of each page in host memory. Pages with 0 are left out. By default kernels
+            read all of each page.
+        weighted : bool
+            Whether kernels read weights; then ``wanted`` counts their lines, too.
+        pages : numpy array, optional
+            Without ``wanted``: which pages are read. By default all.
         """
         if weighted and self.packed.weights is None:
             raise InputError("PageReader: a pass wants weights; wanted pages with weights")
@@ -191,7 +198,7 @@ class PageReader:
             self._resident.show(weighted, taken)
 
     def has_negative_weights(self) -> bool:
-        """Whether an edge has a weight below 0; those of deleted edges do not count."""
+        """Return whether an edge of the graph has a weight below 0."""
         packed = self.packed
         if self.extra is not None and has_negative_weights(self.extra):
             return True
@@ -205,7 +212,7 @@ class PageReader:
         return False
 
     def note_direct(self, requests: int, sectors: int) -> None:
-        """Count what a pass over some pages has read in place, which its kernels have counted."""
+        """Add what kernels have read in host memory, as they have counted it."""
         self.traffic.direct_requests += requests
         self.traffic.direct_bytes += 32 * sectors
 
@@ -243,7 +250,7 @@ class PageReader:
         return found
 
     def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand, taken: list[Taken]) -> Iterator[Piece]:
-        """Yield pages through the buffers; neighbours share a copy. Those that stay are appended to ``taken``."""
+        """Copy pages to the buffers, neighbours together, and yield them. Append those that stay to ``taken``."""
         packed, most = self.packed, self._demands[self.packed.weights is not None].sizes
         if self._ring is None:
             self._buffer_bytes = max(min(BUFFER_BYTES, int(most.sum())), int(most.max()))

@@ -1,4 +1,4 @@
-"""What the link between host and device carries: measured on the pages that are read over it."""
+"""How fast the link between host and device is, measured on the pages that are read over it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LINE_WORDS = 32
 
 
 class Links(NamedTuple):
-    """A link's two limits.
+    """The two rates of a link.
 
     Attributes
     ----------
     bytes_a_second : float
-        Of copies of many MiB.
+        How many bytes a second a large copy moves.
     requests_a_second : float
-        Of kernels that read some of the lines of pages in host memory, each line by one request.
+        How many lines of 128 bytes a second kernels read from pages in host memory, if they leave out some lines.
     """
 
     bytes_a_second: float
@@ -47,17 +47,22 @@ _measured: dict[tuple[str, int], Links] = {}
 
 
 def measure_links(backend: Backend, words: Array, on_host: np.ndarray) -> Links:
-    """Return the link's limits for memory of some size.
+    """Return the rates of the link, for memory as large as this.
 
-    They are measured once a process for each power of two of the size, which takes a few ms.
+    A process measures them once for each power of two of the size. This takes a few ms. Without a GPU, and for less
+    than 32 MiB, the rates of a usual link are returned.
 
     Parameters
     ----------
     backend : Backend
     words : array, shape (W,), uint32
-        Host memory as kernels read it, in which pages are or may be.
+        Host memory, as kernels read it: pages, or memory like theirs.
     on_host : numpy array
-        The same memory as the host reads it.
+        The same memory, as the host reads it.
+
+    Returns
+    -------
+    Links
     """
     if not backend.on_gpu or words.nbytes < LEAST_BYTES:
         return USUAL_LINKS

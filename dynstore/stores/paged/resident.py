@@ -19,15 +19,16 @@ __all__ = ["Resident", "ResidentPages", "Taken"]
 
 
 class Resident(NamedTuple):
-    """Which pages are on the device, and where. It never changes: a pass reads it while others add pages.
+    """Which pages are on the device, and where they are. It is never changed, so a pass can read it at any time.
 
     Attributes
     ----------
     is_there : numpy array, shape (P,), bool
     columns : tuple of pairs of arrays
-        The words of pages, and where each page begins there, shape (P + 1,), int64. With weights a second such pair.
+        The words of the pages, and where each page begins in them, shape (P + 1,), int64. For pages with weights there
+        is a second such pair.
     ready : event or None
-        On a GPU it is recorded when the pages have been written.
+        On a GPU: the event after which the pages can be read.
     """
 
     is_there: np.ndarray
@@ -36,22 +37,22 @@ class Resident(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Pages that were added: their numbers, and where each begins in each column."""
+    """Pages that were added: their numbers, and where each page begins in each column."""
 
     pages: np.ndarray
     places: tuple[np.ndarray, ...]
 
 
 class ResidentPages:
-    """Pages of the same rows that stay on the device: the first ones that passes copy, until there is no more room.
+    """Pages that stay on the device: the first ones that passes copy, until there is no more room.
 
-    No page makes room for another. A scan that repeats would find none of its pages if the oldest one had to leave.
-    Passes with weights have pages of their own. Several threads may read and add pages at the same time.
+    A page that is there stays. If new pages replaced the oldest ones, a repeated pass over all pages would find none of
+    them. Pages with weights are kept apart from pages without. Several threads may read and add pages at the same time.
 
     Parameters
     ----------
     limit : callable
-        Returns how many bytes the pages may take. It is called when the first page comes: once for pages without
+        Returns how many bytes the pages may take. It is called when the first page is added: once for pages without
         weights, and once for pages with weights.
     """
 
@@ -65,12 +66,12 @@ class ResidentPages:
         return sum(int(column.nbytes) for shelf in list(self._shelves.values()) for column in shelf.columns)
 
     def find(self, weighted: bool) -> Resident | None:
-        """Return the pages that work on the current stream can read from now on, or None."""
+        """Return the pages that are there, or None. Work that is launched now on the current stream can read them."""
         shelf = self._shelves.get(weighted)
         return None if shelf is None else shelf.find()
 
     def take(self, packed: PagedRows, pages: np.ndarray, columns: Sequence[Array]) -> list[Taken]:
-        """Copy the first of some neighbouring pages, as many as there is room for, in the order of the current stream.
+        """Start copying neighbouring pages on the current stream: the first ones, as many as there is room for.
 
         Parameters
         ----------
@@ -78,12 +79,12 @@ class ResidentPages:
         pages : numpy array
             Numbers of pages, ascending by 1.
         columns : sequence of arrays
-            Words of these pages on the device; with weights also the weights.
+            The words of these pages on the device, and their weights if the pass reads weights.
 
         Returns
         -------
         list of Taken
-            What :meth:`show` needs; empty if there is no room.
+            For :meth:`show`; empty if there was no room.
         """
         weighted = len(columns) > 1
         with self._lock:
@@ -93,13 +94,13 @@ class ResidentPages:
         return self._shelves[weighted].write(pages, columns, begins, ends) if ends[0].size else []
 
     def show(self, weighted: bool, taken: list[Taken]) -> None:
-        """Let later passes read pages that were taken on the current stream."""
+        """Let later passes read the pages that were added on the current stream."""
         with self._lock:
             self._shelves[weighted].show(taken)
 
 
 class _Shelf:
-    """Room for pages: a column of words, and with weights a column of these."""
+    """Room for pages: a column of words, and perhaps a column of weights."""
 
     def __init__(self, packed: PagedRows, weighted: bool, limit: int) -> None:
         backend = self._backend = packed.backend
@@ -130,7 +131,7 @@ class _Shelf:
         return shown
 
     def reserve(self, pages: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
-        """Set room aside for the first of some pages; return where they begin in each column, and where each ends."""
+        """Reserve room for as many pages as possible; return for each column where they begin, and where each ends."""
         begins = self._filled
         ends = [begin + np.cumsum(sizes[pages]) for begin, sizes in zip(begins, self._sizes, strict=True)]
         count = min(
@@ -160,7 +161,7 @@ class _Shelf:
         pairs = tuple(
             (column, backend.asarray(places.copy())) for column, places in zip(self.columns, self._places, strict=True)
         )
-        self.find()  # waits for what other streams have written before
+        self.find()  # the new event comes after that of earlier pages
         ready = None
         if backend.on_gpu:
             ready = backend.xp.cuda.Event(disable_timing=True)

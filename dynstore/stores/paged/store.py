@@ -1,4 +1,4 @@
-"""Edges packed in pages of host memory, which updates never write, and a delta on the device.
+"""Edges in pages of host memory, which are never changed, and a delta on the device.
 
 An insertion goes to the delta, a deletion clears the bit of a slot. When the delta has grown, or too many bits are
 cleared, an update writes all edges to new pages. ``docs/internals/paged.md`` says more.
@@ -50,23 +50,25 @@ MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
 
 @dataclass(frozen=True)
 class PagedOptions(StoreOptions):
-    """When edges are written to new pages, and how.
+    """When new pages are written, what they hold, and how many of them stay on the GPU.
 
     Attributes
     ----------
     delta_share : float
-        An insertion writes new pages if the delta would have more edges than this share of those in pages.
+        An insertion writes new pages if the delta would have more edges than this share of the edges in pages, and
+        more than ``delta_edges``.
     delta_edges : int
-        ... and more than so many. It also lets so many slots of deleted edges be.
+        See ``delta_share``. A deletion leaves up to this many slots of deleted edges in pages.
     density : float
-        A deletion writes new pages if fewer than this share of the pages' slots would hold edges.
+        A deletion that would leave more writes new pages if fewer than this share of the slots would hold edges.
     encode : bool
-        Whether pages hold gaps between neighbours, as wide as they need, or plain ids.
+        If True, pages hold the gaps between neighbours, in as many bits as each leaf needs. If False, they hold ids.
     page_bits : int
-        A page is ``2**page_bits`` leaves of 32 slots; 5 to 15.
+        A page has ``2**page_bits`` leaves of 32 slots; 5 to 15.
     resident_share : float
-        Pages that algorithms copy to the GPU stay there until new pages are written, up to this share of the memory
-        that is free when the first page comes. In-edges, and pages with weights, count for themselves.
+        Pages that algorithms copy to the GPU stay there until new pages are written. They take at most this share of
+        the GPU memory that is free when the first page is added. The share applies once to pages without weights and
+        once to pages with weights, of out-edges and of in-edges.
     """
 
     delta_share: float = 1 / 8
@@ -93,9 +95,9 @@ class PagedTable(NamedTuple):
     ----------
     packed : PagedRows
     valid : array of uint32 words
-        A bit a slot of the pages: whether the edge is there.
+        A bit for each slot of the pages: whether the edge is in the graph.
     extra : GapCSR or None
-        Edges that are there, too, on the device.
+        The edges that are not in pages, on the device.
     count_degrees : callable
         Returns the number of edges of each row, shape (V,), int64.
     resident : ResidentPages
