@@ -29,6 +29,8 @@ PIECE_EVENTS = 1 << 29
 # each of them and for each edge.
 PIECE_BYTES = 40 * PIECE_EVENTS
 PACKING_ROW_BYTES, PACKING_EDGE_BYTES = 16, 2.25
+# Memory in parts is never used to the last byte.
+USABLE = 0.9
 # Edges that get weights at a time.
 WEIGHED = 1 << 24
 # Weights are 1 to this; what mixes the ends of an edge.
@@ -91,7 +93,7 @@ class RmatGraph:
         packing = self.num_vertices * PACKING_ROW_BYTES + total * PACKING_EDGE_BYTES
         wanted = total * (8 if weighted else 4) + self.num_vertices * 8 + max(PIECE_BYTES, packing)
         free = self.backend.xp.cuda.runtime.memGetInfo()[0] + self.backend.xp.get_default_memory_pool().free_bytes()
-        return bool(wanted < free)
+        return bool(wanted < USABLE * free)
 
     def pieces(self, kind: int, weighted: bool = False) -> Iterator[tuple[Array, ...]]:
         """Yield degrees and destinations of the rows, in order, and with ``weighted`` weights; ``kind``: OUT or INTO.
