@@ -11,6 +11,7 @@ import pytest
 import dynstore
 from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, passes, weakly_connected_components
 from dynstore.backend import Backend, get_backend
+from dynstore.bits import pack_bits
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.layout import PagedRows
@@ -158,6 +159,48 @@ def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) 
     out.traffic = Traffic()
     bfs(out, 0)
     assert pulled < 0.6 * out.traffic.direct_requests
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_parents_are_the_smallest_wherever_they_lie(backend_name: Device, seed: int, directed: bool) -> None:
+    """Rows of four leaves: only non-reachable vertices in the first, parents in the others, some in the delta."""
+    backend, rng, num_vertices = get_backend(backend_name), np.random.default_rng(seed), 260
+    edges = np.zeros((num_vertices, num_vertices), bool)
+    edges[259, 95:200] = True
+    edges[:200, 200:259] = rng.random((200, 59)) < 0.5
+    edges[200:259, rng.choice(95, 3)] = True
+    edges = edges if directed else edges | edges.T
+    in_pages, is_live = rng.random(edges.shape) < 0.9, rng.random(edges.shape) < 0.9
+    if not directed:
+        in_pages, is_live = in_pages | in_pages.T, is_live | is_live.T
+    delta = dynstore.DynamicGraph(device=backend_name)
+    delta.insert_vertices([num_vertices - 1])
+    delta.insert_edges(np.nonzero(edges & ~in_pages))
+
+    def read(turned: bool) -> PageReader:
+        there, live = (matrix.T if turned else matrix for matrix in (edges & in_pages, is_live))
+        packed = pack_rows(
+            backend, np.cumsum([0, *there.sum(axis=1)]), np.nonzero(there)[1].astype(np.int32), page_bits=5
+        )
+        bits = backend.asarray(pack_bits(backend, backend.asarray(live[there])))
+        return PageReader(packed, "auto", links=FAST, valid=bits, extra=None if turned else delta.snapshot())
+
+    edges_left = edges & (is_live | ~in_pages)
+    starts = np.array([259])
+    levels = np.full(num_vertices, 2**31 - 1)
+    levels[starts] = 0
+    parents, depth, frontier = np.full(num_vertices, -1), 0, np.isin(np.arange(num_vertices), starts)
+    while frontier.any():
+        found = edges_left[frontier].any(axis=0) & (levels == 2**31 - 1)
+        parents[found] = (edges_left & frontier[:, None]).argmax(axis=0)[found]
+        levels[found] = depth = depth + 1
+        frontier = found
+    out, back = read(False), read(True)
+    for into in (None, back):
+        got = bfs(out, starts, symmetric=not directed, predecessors=True, into=into)
+        assert [backend.to_host(array).tolist() for array in got] == [levels.tolist(), parents.tolist()]
+    assert (back.traffic.direct_requests > 0) == directed
 
 
 def test_neighbouring_pages_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
