@@ -69,7 +69,12 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # What several structures are built of. Any other package below `stores` is one structure.
 SHARED = ("base", "pma", "rows", "table")
 # Who else may name a structure: its rows are walked there, or measured.
-NAMED_IN = {"algorithms.paged": "paged", "algorithms.slabs": "slab_hash", "benchmarks.out_of_core": "paged"}
+NAMED_IN = {
+    "algorithms.paged": "paged",
+    "algorithms.slabs": "slab_hash",
+    "benchmarks.out_of_core": "paged",
+    "benchmarks.ranks": "paged",
+}
 
 # library -> who may import it at all (module names below dynstore, and what lies under them); * is any one name
 CUDA = ("cuda", "*.cuda", "*.*.cuda", "*.*.*.cuda")
