@@ -145,6 +145,26 @@ def test_a_record_that_cannot_be_written_leaves_the_graph_as_it_was(
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_an_expiry_of_a_few_edges_waits_for_its_record(device: str, tmp_path: Path) -> None:
+    """On CUDA these are deleted without being listed."""
+    files, rows = Gated(), (np.arange(60), np.arange(1, 61))
+    with opened(tmp_path / "db", files, device=device, timestamps="int64") as db:
+        db.graph.insert_edges((*rows, np.arange(60)))
+        before = content(db.graph)
+        for update in (
+            lambda: db.graph.expire(3),
+            lambda: db.graph.update(insert=([70], [71]), expire_before=3, time=[99]),
+            lambda: db.graph.update(delete=([50], [51]), expire_before=3),
+        ):
+            files.errno = errno.ENOSPC
+            with pytest.raises(LogError, match="the update is not made"):
+                update()
+            assert content(db.graph) == before
+            files.errno = 0
+        assert db.graph.expire(3).expired == 3
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_that_cannot_be_synced(kind: str, device: str, tmp_path: Path, rng: np.random.Generator) -> None:
     """The update raises and is not in the graph; the next opener may find it, as its record is written."""
