@@ -158,7 +158,8 @@ class Log:
 
         Until :meth:`wait` returns or raises, nothing else may be appended, and the record's arrays stay as they are.
         """
-        self._appended = done = Future()
+        done: Future[None] = Future()
+        self._appended = done
 
         def append() -> None:
             try:
