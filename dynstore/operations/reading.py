@@ -101,7 +101,7 @@ class OperationTable:
         if bool(bad.any()):
             place = int(bad.argmax())
             raise InputError(
-                f"{self._caller}: `{name}` is {float(array[place])} at row {int(rows[place])}; wanted an integer there"
+                f"{self._caller}: `{name}` is {float(array[place])} at row {int(rows[place])}; wanted an integer"
             )
         return array.astype(np.int64)
 
@@ -111,7 +111,9 @@ class OperationTable:
         try:
             counts = read_integers(self._caller, self._backend, name, values)
         except InputTypeError as error:
-            raise InputTypeError(f"{self._caller}: `{name}` must be integers where it is read") from error
+            raise InputTypeError(
+                f"{self._caller}: `{name}` has other values than integers; wanted integers in the rows that need it"
+            ) from error
         if bool((counts < 0).any()):
             place = int((counts < 0).argmax())
             raise InputError(
@@ -129,7 +131,7 @@ class OperationTable:
         column = self._column(argument, name)
         if len(column) != self._count:
             raise InputError(
-                f"{self._caller}: `{name}` has {len(column)} items, the operations are {self._count}; "
+                f"{self._caller}: `{name}` has {len(column)} items, the column of operations has {self._count}; "
                 "they must be equal"
             )
         return column

@@ -221,7 +221,7 @@ def test_a_released_pin_refuses_reads() -> None:
         lambda: dynstore.bfs(pin, 0),
         pin.materialize,
     ):
-        with pytest.raises(StaleSnapshotError, match="pin: it showed version 1 of the graph until it was released"):
+        with pytest.raises(StaleSnapshotError, match="pin: this pin of version 1 was released, so it cannot be read"):
             read_it()
     assert repr(pin) == "PinnedGraph(not readable any more, version=1)"
     assert kept.indices.tolist() == [1]
