@@ -16,6 +16,7 @@ from dynstore.durable.folder import (
     Manifest,
     Recovery,
     add_checkpoint,
+    lock,
     read_manifest,
     restore,
     tidy,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Database", "open_database"]
 
 R = TypeVar("R")
+# Updates that change nothing of the graph before they call `DynamicGraph._await_record`.
+PLANNED = ("insert_edges", "delete_edges", "update", "expire", "slide", "apply")
 _log = logging.getLogger("dynstore")
 
 
@@ -142,6 +145,7 @@ class Database:
         self._keep = _positive("keep", keep)
         self.path, self.sync = Path(os.path.expanduser(path)).absolute(), sync
         self.updating = False  # whether an update is being made, whose parts are not logged
+        self.meanwhile: Callable[[], None] | None = None  # reads the graph while a record is written
         self.recovery = Recovery()
         self._files, self._device = files, graph_options["device"]
         self._process = os.getpid()  # a forked one must not write to the same log
@@ -155,7 +159,7 @@ class Database:
         _make_folder(files, self.path)
         self._checkpointed = 0  # bytes of the log when the last checkpoint began
         with ExitStack() as undo:
-            self._lock = _lock(self.path)
+            self._lock = lock(self.path)
             undo.callback(os.close, self._lock)
             is_there = (self.path / MANIFEST).exists()
             graph = self._load(empty, graph_options, undo) if is_there else self._begin(empty, undo)
@@ -271,7 +275,11 @@ class Database:
     # ------------------------------------------------------------------ updates
 
     def make(self, change: Change, update: Callable[[], R]) -> R:
-        """Log an update, then make it. If it raises, its record is cut off again."""
+        """Log an update, then make it. If it raises, its record is cut off again.
+
+        While the record is written, :attr:`meanwhile` is called, and the update is planned: it calls
+        :meth:`await_record` before it writes. So the graph never has a version that the log does not have.
+        """
         log, graph, before = self._log, self.graph, self.graph.version
         if os.getpid() != self._process:
             raise LogError(f"{change.kind}: {str(self.path)!r} was opened by another process; the update is not made")
@@ -280,16 +288,23 @@ class Database:
         log.check(change.kind)
         change.position = self._given
         with MemoryChecked(change.kind):
-            buffers = encode(change, before + 1, log.durable, log.seed)
+            record = encode(change, before + 1, log.durable, log.seed)
         with Uninterrupted():
-            log.append(change.kind, buffers)
-            self.updating = True
+            log.start(record)
             try:
+                if self.meanwhile is not None:
+                    self.meanwhile()
+                if change.kind not in PLANNED:
+                    log.wait()
+                self.updating = True
                 result = update()
+                log.wait()
             except BaseException:
+                is_logged = log.has_last()
                 if graph.version != before:
                     log.kill("an update was made in part")
-                log.take_back()
+                if is_logged:
+                    log.take_back()
                 raise
             finally:
                 self.updating = False
@@ -300,6 +315,16 @@ class Database:
         if log.appended - self._checkpointed >= self._checkpoint_bytes:
             self._begin_checkpoint()
         return result
+
+    def await_record(self) -> None:
+        """Wait until the record of the update that is being made is written; only then may the graph be.
+
+        Raises
+        ------
+        LogError
+            If it cannot be written.
+        """
+        self._log.wait()
 
     def flush(self) -> None:
         """Wait until all updates so far would survive a power failure.
@@ -404,21 +429,6 @@ def _make_folder(files: Files, path: Path) -> None:
         raise FileNotFoundError(f"open: there is no folder {str(path.parent)!r}; make it first")
     files.make_folder(path)
     files.sync_folder(path.parent)
-
-
-def _lock(path: Path) -> int:
-    """Lock a folder until the descriptor is closed, or the process ends."""
-    import fcntl
-
-    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        raise LogError(
-            f"open: {str(path)!r} is open already, in this process or another one; wanted one at a time"
-        ) from error
-    return file
 
 
 def _refuse_others(path: Path) -> None:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import zlib
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.durable.reading import LogReader, damaged, list_segments
 from dynstore.durable.replaying import replay
-from dynstore.errors import InputError, SavedGraphError
+from dynstore.errors import InputError, LogError, SavedGraphError
 from dynstore.graph import DynamicGraph
 from dynstore.graph.saving import read_state, write_state
 
@@ -37,13 +38,14 @@ __all__ = [
     "Recovery",
     "Restored",
     "add_checkpoint",
+    "lock",
     "read_manifest",
     "restore",
     "tidy",
 ]
 
 MANIFEST, LOCK, PART = "MANIFEST", "LOCK", ".part"
-KIND, FORMAT = "dynstore-database", 1
+KIND, FORMAT = "dynstore-database", 2
 
 
 class Checkpoint(NamedTuple):
@@ -127,6 +129,27 @@ def read_manifest(caller: str, folder: Path) -> Manifest:
     if not manifest.checkpoints or _dump(manifest.token, manifest.checkpoints) != content:
         raise damaged(caller, file, "it does not match its checksum")
     return manifest
+
+
+def lock(path: Path) -> int:
+    """Lock a folder until the returned descriptor is closed, or the process ends.
+
+    Raises
+    ------
+    LogError
+        If it is locked already.
+    """
+    import fcntl
+
+    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise LogError(
+            f"open: {str(path)!r} is open already, in this process or another one; wanted one at a time"
+        ) from error
+    return file
 
 
 # ---------------------------------------------------------------------- reading

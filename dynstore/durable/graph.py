@@ -32,7 +32,10 @@ class Journal(Protocol):
     updating: bool
 
     def make(self, change: Change, update: Callable[[], R]) -> R:
-        """Write a change, then make the update."""
+        """Write a change, and make the update, which calls :meth:`await_record` before it writes to the graph."""
+
+    def await_record(self) -> None:
+        """Wait until the change that is being made is written."""
 
 
 def _logged(method: Callable[P, R]) -> Callable[P, R]:
@@ -86,6 +89,10 @@ class DurableGraph(DynamicGraph):
         return twin
 
     copy.__doc__ = DynamicGraph.copy.__doc__
+
+    def _await_record(self) -> None:
+        if self._journal is not None:
+            self._journal.await_record()
 
     insert_edges = _logged(DynamicGraph.insert_edges)
     delete_edges = _logged(DynamicGraph.delete_edges)

@@ -4,13 +4,16 @@ A segment, ``log-<first>.wal``, begins with a head: magic, format, the version o
 a CRC-32. A new one is begun, and its folder synced, when the last one is full; the last one is synced before. So only
 the end of the last segment can be torn.
 
-One thread appends. With ``sync="group"`` another one syncs what it has appended.
+One thread makes updates. The log has threads of its own to append large records, which the first one waits for; with
+``sync="group"`` another one syncs what was appended.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Condition, Lock, Thread
 from time import monotonic
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dynstore.files import Buffer, Files
+    from dynstore.durable.records import Record
+    from dynstore.files import Files
 
 __all__ = ["SEGMENT_HEAD", "SYNC", "Log", "Sync", "read_segment_head", "seed_of", "segment_name"]
 
@@ -32,6 +36,10 @@ SEGMENT_BYTES = 1 << 28
 # With sync="group": the longest time and the most bytes that are not synced. At more bytes an update waits.
 GROUP_SECONDS = 0.01
 GROUP_BYTES = 1 << 26
+# Records of so many bytes are appended by a thread: handing one over takes as long as 0.1 MB do.
+LARGE_BYTES = 1 << 18
+# How many threads share a record's checksum.
+CHECKSUM_THREADS = min(8, os.cpu_count() or 1)
 
 SEGMENT_MAGIC, SEGMENT_FORMAT = b"dynsLOG1", 1
 _HEAD = struct.Struct("<8sIIQ32sI")
@@ -92,6 +100,9 @@ class Log:
         self._waiting = Condition()  # guards all that follows
         self._unsynced, self._since, self._closing = 0, 0.0, False
         self._syncer: Thread | None = None
+        self._checksums = ThreadPoolExecutor(CHECKSUM_THREADS, "dynstore-checksum")
+        self._appended: Future[None] = Future()  # the last append
+        self._appended.set_result(None)
 
     def begin(self, version: int) -> None:
         """Begin with an empty segment, after a version that lasts."""
@@ -142,18 +153,47 @@ class Log:
         """Refuse all updates from now on."""
         self._dead = self._dead or reason
 
-    def append(self, caller: str, buffers: list[Buffer]) -> None:
-        """Append the record of the next version; with ``sync="commit"`` it lasts then.
+    def start(self, record: Record) -> None:
+        """Start to append the record of the next version; a small one is appended at once.
+
+        Until :meth:`wait` returns or raises, nothing else may be appended, and the record's arrays stay as they are.
+        """
+        done: Future[None] = Future()
+        self._appended = done
+
+        def append() -> None:
+            try:
+                self._append(record)
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        if record.size < LARGE_BYTES:
+            append()
+        else:
+            Thread(target=append, name="dynstore-append", daemon=True).start()
+
+    def wait(self) -> None:
+        """Return when the last record is appended; with ``sync="commit"`` it lasts then.
 
         Raises
         ------
         LogError
             If it cannot be written. The log is as it was; or it is dead, and nothing is ever appended again.
         """
+        self._appended.result()
+
+    def has_last(self) -> bool:
+        """Wait for the last record, and return whether it was appended."""
+        return self._appended.exception() is None
+
+    def _append(self, record: Record) -> None:
+        caller = record.head.kind
         self.check(caller)
-        size = sum(map(len, buffers))
-        if self._end + size > SEGMENT_BYTES and self._end > SEGMENT_HEAD:
+        if self._end + record.size > SEGMENT_BYTES and self._end > SEGMENT_HEAD:
             self._roll(caller)
+        buffers = record.buffers(self._checksums.map)
         self._before = self._end
         try:
             self._end = self.files.write(self._file, self._end, buffers)
@@ -161,11 +201,11 @@ class Log:
             self._cut(self._before)
             raise LogError(f"{caller}: the log cannot be written ({error}); the update is not made") from error
         self.version += 1
-        self.appended += size
+        self.appended += record.size
         if self.sync == "commit":
             self._sync_now(caller)
         elif self.sync == "group":
-            self._leave_to_syncer(size)
+            self._leave_to_syncer(record.size)
 
     def take_back(self) -> None:
         """Cut off the last record, whose update was not made; that lasts, too."""
@@ -232,7 +272,8 @@ class Log:
                 self._sync_now(caller)
 
     def close(self) -> None:
-        """End the thread and close the file; that syncs nothing."""
+        """End the threads and close the file; that syncs nothing."""
+        self._checksums.shutdown()
         with self._waiting:
             self._closing = True
             self._waiting.notify_all()

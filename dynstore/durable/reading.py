@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dynstore.durable.log import SEGMENT_HEAD, read_segment_head, seed_of
-from dynstore.durable.records import HEAD, MAGIC, Head, decode, read_head
+from dynstore.durable.records import HEAD, MAGIC, Head, checksum_of, decode, read_head
 from dynstore.errors import SavedGraphError
 
 if TYPE_CHECKING:
@@ -145,7 +144,8 @@ class LogReader:
     def _change(self, file: IO[bytes], head: Head) -> Change | None:
         """Read the payload of a record; None if it does not match its checksum."""
         payload: np.ndarray[Any, Any] = np.empty(head.length, np.uint8)
-        if file.readinto(payload.data) != head.length or zlib.crc32(payload.data) != head.checksum:  # type: ignore[attr-defined]
+        read = file.readinto(payload.data)  # type: ignore[attr-defined]
+        if read != head.length or checksum_of([payload.data]) != head.checksum:
             return None
         return decode(head, payload)
 

@@ -5,8 +5,8 @@ A record is a head of :data:`HEAD` bytes and a payload. All numbers are little-e
 - ``magic``, 8 bytes; ``kind``, the place of the update's name in :data:`KINDS`; ``0``;
 - the bytes of ``meta``; the graph's ``version`` after the update; a version that was ``durable`` when the record was
   written; the ``rows`` of the batch; the bytes of the payload and of ``position``;
-- the CRC-32 of the payload; that of the head, which begins with the log's token, so that no record of another log, and
-  none that users have put into a column, is read as one.
+- the checksum of the payload (:func:`checksum_of`); the CRC-32 of the head, which begins with the log's token, so that
+  no record of another log, and none that users have put into a column, is read as one.
 
 The payload is ``meta``, then ``position``, then the columns; each column begins at a multiple of 8 bytes. ``meta`` is
 JSON: the update's arguments that are no columns, and a list of columns: name, dtype, number of items. Strings are two
@@ -28,9 +28,11 @@ from dynstore.graph.saving import ENDS, TEXT, decoded_strings, encoded_columns
 from dynstore.graph.state import EXTRA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from dynstore.files import Buffer
 
-__all__ = ["HEAD", "KINDS", "MAGIC", "Change", "Head", "decode", "encode", "read_head"]
+__all__ = ["HEAD", "KINDS", "MAGIC", "Change", "Head", "Record", "checksum_of", "decode", "encode", "read_head"]
 
 KINDS = (
     "insert_edges",
@@ -48,6 +50,8 @@ MAGIC = b"dynsREC1"
 _HEAD = struct.Struct("<8sHHIQQQQIII")
 HEAD = 64
 ALIGNMENT = 8
+# Bytes of a payload that get a checksum of their own: several threads make them.
+PIECE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -88,8 +92,38 @@ class Head(NamedTuple):
     checksum: int
 
 
-def encode(change: Change, version: int, durable: int, seed: int) -> list[Buffer]:
-    """Return a record as buffers that are written one after another.
+class Record(NamedTuple):
+    """A record that is to be written.
+
+    Attributes
+    ----------
+    head : Head
+        With the checksum 0.
+    payload : list of buffer
+    seed : int
+        The CRC-32 of the log's token.
+    """
+
+    head: Head
+    payload: list[Buffer]
+    seed: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the head and the payload."""
+        return HEAD + self.head.length
+
+    def buffers(self, apply: Callable[..., Iterable[int]] = map) -> list[Buffer]:
+        """Return what is written, one buffer after another; ``apply``: see :func:`checksum_of`."""
+        kind, meta, version, durable, rows, length, position, _ = self.head
+        checksum = checksum_of(self.payload, apply)
+        numbers = KINDS.index(kind), 0, meta, version, durable, rows, length, position, checksum, 0
+        head = _HEAD.pack(MAGIC, *numbers)[:-4]
+        return [head + zlib.crc32(head, self.seed).to_bytes(4, "little") + bytes(HEAD - _HEAD.size), *self.payload]
+
+
+def encode(change: Change, version: int, durable: int, seed: int) -> Record:
+    """Return the record of a change. Its payload has the change's arrays, which must stay as they are.
 
     Parameters
     ----------
@@ -115,14 +149,46 @@ def encode(change: Change, version: int, durable: int, seed: int) -> list[Buffer
     payload.append(_padding(len(meta) + len(change.position)))
     for array in parts:
         payload += [array.view(np.uint8).data, _padding(array.nbytes)]
-    checksum = 0
+    length = sum(map(len, payload))
+    head = Head(change.kind, len(meta), version, durable, change.rows, length, len(change.position), 0)
+    return Record(head, payload, seed)
+
+
+def checksum_of(payload: Sequence[Buffer], apply: Callable[..., Iterable[int]] = map) -> int:
+    """Return the CRC-32 of the CRC-32s, little-endian, of a payload's pieces of :data:`PIECE` bytes.
+
+    Parameters
+    ----------
+    payload : sequence of buffer
+        One after another; where one ends makes no difference.
+    apply : callable
+        :func:`map`, or that of an executor, whose threads then share the work: ``zlib.crc32`` gives the lock up.
+    """
+    crcs = apply(_crc_of, _pieces(payload))
+    return zlib.crc32(b"".join(crc.to_bytes(4, "little") for crc in crcs))
+
+
+def _pieces(payload: Sequence[Buffer]) -> Iterator[list[Buffer]]:
+    """Yield the pieces of a payload, each as parts of its buffers; the last one may be shorter, or empty."""
+    piece: list[Buffer] = []
+    room = PIECE
     for buffer in payload:
-        checksum = zlib.crc32(buffer, checksum)
-    kind, length = KINDS.index(change.kind), sum(map(len, payload))
-    head = _HEAD.pack(
-        MAGIC, kind, 0, len(meta), version, durable, change.rows, length, len(change.position), checksum, 0
-    )[:-4]
-    return [head + zlib.crc32(head, seed).to_bytes(4, "little") + bytes(HEAD - _HEAD.size), *payload]
+        left = memoryview(buffer)
+        while len(left):
+            piece.append(left[:room])
+            room -= len(piece[-1])
+            left = left[len(piece[-1]) :]
+            if not room:
+                yield piece
+                piece, room = [], PIECE
+    yield piece
+
+
+def _crc_of(piece: list[Buffer]) -> int:
+    crc = 0
+    for part in piece:
+        crc = zlib.crc32(part, crc)
+    return crc
 
 
 def read_head(content: bytes, seed: int) -> Head | None:

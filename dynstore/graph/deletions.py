@@ -72,6 +72,7 @@ class Deletions(Updates):
         assert records is not None
         if not self._supports_speculation or self._logs:
             return None
+        self._await_record()
         if self._in is not None:
             with self._timing_in_edges():
                 into = self._in.try_delete_below(records.aged, bound, packing)

@@ -326,6 +326,7 @@ class Updates(Recording, Tracked, Spilling):
         Refused, with nothing written, if the in-edges, or out-edges without in-edges, must be planned. Once in-edges
         are written, refused out-edges are planned here; if that fails, the in-edges are dropped.
         """
+        self._await_record()
         into: Plan | None = None
         change = self._read_change(batch, operation.inserting)  # the write leaves no trace of what was there
         if self._in is not None:
@@ -391,7 +392,14 @@ class Updates(Recording, Tracked, Spilling):
         """Count the found edges, undirected pairs once: loops are stored once, all others twice."""
         return plan.found if self._directed else (plan.found + plan.found_loops) // 2
 
+    def _await_record(self) -> None:
+        """Wait for what has to be done before the graph is written; a graph with a log waits for its record.
+
+        Whatever writes the edges of an update calls it first. It may raise, so nothing may have been changed then.
+        """
+
     def _write(self, plans: Plans) -> None:
+        self._await_record()
         plans.out.commit()
         if plans.into is not None:
             with self._timing_in_edges():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.streams.applying import Applier, Ready
     from dynstore.streams.monitors import StreamMonitor
-    from dynstore.streams.pending import Overflow, Taken
+    from dynstore.streams.pending import Overflow, Position, Taken
     from dynstore.streams.progress import State
     from dynstore.streams.rows import RowReader
     from dynstore.streams.source import Source
@@ -100,6 +100,8 @@ class Engine:
         self._questions: list[Question] = []
         self._commits: deque[tuple[int, Any]] = deque()  # versions, and positions to commit when they last
         self._upto = 0  # rows that have arrived up to the last applied one
+        self._unfinished: Callable[[], None] | None = None  # finishes the batch that was applied last
+        self._finished_s = 0.0  # what that took
         self._threads: list[Thread] = []
         self._asking = Lock()  # of the threads that ask while no thread owns the graph
         known = resume(G, applier.window)
@@ -237,12 +239,16 @@ class Engine:
     def _own(self) -> None:
         try:
             self._staging.use_device()
+            if self.journal is not None:
+                self.journal.meanwhile = self._finish_batch
             self._apply_all()
             self.graph.backend.synchronize()
             if self.journal is not None:
                 self.journal.flush()
         except BaseException as error:
             self._fail(error)
+        if self.journal is not None:
+            self.journal.meanwhile = None
         self._staging.close()
         with self.pending.changed:
             self._stopping = True
@@ -260,17 +266,23 @@ class Engine:
 
     def _apply_all(self) -> None:
         ahead: deque[Callable[[], Ready]] = deque()
-        while not self._stopping:
-            self._look_ahead(ahead, 1, wait=True)
-            if ahead:
-                begun = perf_counter()
-                current = ahead.popleft()()
-                self.meter.stage("wait", begun)
-                self._look_ahead(ahead, self._staging.ahead)
-                self._apply(current)
-            self._answer_questions(not ahead)
-            if not ahead and self.pending.ended and not self.pending.size:
-                break
+        try:
+            while not self._stopping:
+                self._look_ahead(ahead, 1)
+                if not ahead:
+                    self._finish_batch()
+                    self._look_ahead(ahead, 1, wait=True)
+                if ahead:
+                    begun = perf_counter()
+                    current = ahead.popleft()()
+                    self.meter.stage("wait", begun)
+                    self._look_ahead(ahead, self._staging.ahead)
+                    self._apply(current)
+                self._answer_questions(not ahead)
+                if not ahead and self.pending.ended and not self.pending.size:
+                    break
+        finally:
+            self._finish_batch()
         for monitor in self.monitors:
             monitor.after_batch(self._event_time(), last=True)
 
@@ -304,18 +316,35 @@ class Engine:
         return None
 
     def _apply(self, ready: Ready) -> None:
-        """Apply a batch and answer. A GPU may still write when this returns: all that reads the graph comes behind."""
+        """Apply a batch and answer. A GPU may still write when this returns: all that reads the graph comes behind.
+
+        With a log, the answers may come later: while the next batch's record is written, before that batch is applied.
+        """
         taken, begun = ready.taken, perf_counter()
         reach = None if self._reach is None else self._reach.take_in(ready)
         logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest, reach))
+        self._finished_s = 0.0
         late = ready.late + self._applier.apply(ready, logged)
-        begun = self.meter.stage("update", begun)
+        self._finish_batch()  # where nothing was to be logged
+        self.meter.stage("update", begun + self._finished_s)
         self._upto, self.newest_applied = taken.upto, ready.newest
-        for monitor in self.monitors:
-            monitor.after_batch(self._event_time())
-        self.meter.stage("monitors", begun)
-        self.meter.batch(taken.arrivals, late)
         done = taken.position if reach is None else reach.position
+        self._unfinished = partial(self._finish, taken, late, done, self._event_time())
+        if self.journal is None or not self.monitors:
+            self._finish_batch()
+
+    def _finish_batch(self) -> None:
+        """Answer after the batch that was applied last, if that is not done."""
+        finish, self._unfinished = self._unfinished, None
+        if finish is not None:
+            finish()
+
+    def _finish(self, taken: Taken, late: int, done: Position, event_time: Any) -> None:
+        begun = perf_counter()
+        for monitor in self.monitors:
+            monitor.after_batch(event_time)
+        self._finished_s = self.meter.stage("monitors", begun) - begun
+        self.meter.batch(taken.arrivals, late)
         if done.whole:
             self._commits.append((self.graph.version, done.source))
 
@@ -328,6 +357,8 @@ class Engine:
             upto = self.pending.arrived - self.pending.size if idle else self._upto
             due = [question for question in self._questions if question.upto <= upto]
             self._questions = [question for question in self._questions if question.upto > upto]
+        if due:
+            self._finish_batch()
         begun = perf_counter()
         for question in due:
             self._answer(question)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from dynstore.graph import DynamicGraph
@@ -16,7 +17,15 @@ __all__ = ["Journal", "Start", "find_journal", "pack", "unpack"]
 
 
 class Journal(Protocol):
-    """A database (:func:`dynstore.open`)."""
+    """A database (:func:`dynstore.open`).
+
+    Attributes
+    ----------
+    meanwhile : callable or None
+        It is called while the record of an update is written, before the graph changes.
+    """
+
+    meanwhile: Callable[[], None] | None
 
     @property
     def position(self) -> bytes | None: ...

@@ -51,6 +51,8 @@ def child(folder: Path, kind: str, seed: int, acknowledge: int, ready: int) -> N
 
 def main(folder: Path, rounds: int, seed: int, kind: str) -> None:
     log.SEGMENT_BYTES = 4000
+    if kind != "strings":
+        log.LARGE_BYTES = 0  # a thread appends each record
     rng, twin = np.random.default_rng(seed), DynamicGraph(device="cpu", **KINDS[kind])
     warm = twin.copy()  # the kernels are loaded once, before the processes are forked
     for _ in range(5):

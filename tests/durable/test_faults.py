@@ -111,12 +111,20 @@ def named_one(kind: str) -> Any:
     return "a" if kind == "strings" else 1
 
 
-@pytest.mark.parametrize("kind", ["int32", "strings"])
+@pytest.mark.parametrize(("kind", "large"), [("int32", 0), ("strings", 0), ("int32", log.LARGE_BYTES)])
 @pytest.mark.parametrize(("calls", "number"), [("write", errno.ENOSPC), ("write", errno.EIO), ("sync", errno.EIO)])
 def test_any_call_may_fail(
-    kind: str, calls: str, number: int, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    large: int,
+    calls: str,
+    number: int,
+    tmp_path: Path,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """``large``: bytes of the records that a thread appends."""
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1000)
+    monkeypatch.setattr(log, "LARGE_BYTES", large)
     for fail_at in range(200):
         files = Failing(calls, number)
         files.fail_at = fail_at

@@ -122,8 +122,8 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     opened_once = dynstore.open(tmp_path / "db", device="cpu")
     opened_once.close()
     file = tmp_path / "db" / "MANIFEST"
-    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(SavedGraphError, match="has kind 'dynstore-database' and format 2; this dynstore reads"):
+    file.write_text(file.read_text().replace('"format": 2', '"format": 3'))
+    with pytest.raises(SavedGraphError, match="has kind 'dynstore-database' and format 3; this dynstore reads"):
         dynstore.open(tmp_path / "db", device="cpu")
 
 

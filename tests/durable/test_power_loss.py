@@ -90,24 +90,33 @@ def moments(operations: list[Operation], tmp_path: Path, rng: np.random.Generato
     return examined
 
 
-SCENES = [("int32", "commit"), ("strings", "commit"), ("int32", "os")]
+# The kind of ids, the sync, and the bytes of records that a thread appends.
+SCENES = [("int32", "commit", 0), ("strings", "commit", log.LARGE_BYTES), ("int32", "os", 0)]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("kind", "sync"), SCENES)
+@pytest.mark.parametrize(("kind", "sync", "large"), SCENES)
 @pytest.mark.parametrize("turn", range(10))
 def test_power_loss_at_every_moment(
-    turn: int, kind: str, sync: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    turn: int,
+    kind: str,
+    sync: Any,
+    large: int,
+    tmp_path: Path,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
+    monkeypatch.setattr(log, "LARGE_BYTES", large)
     moments(record(tmp_path, kind, sync, rng), tmp_path, rng, kind)
 
 
-@pytest.mark.parametrize(("kind", "sync"), SCENES)
+@pytest.mark.parametrize(("kind", "sync", "large"), SCENES)
 def test_power_loss(
-    kind: str, sync: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    kind: str, sync: Any, large: int, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
+    monkeypatch.setattr(log, "LARGE_BYTES", large)
     operations = record(tmp_path, kind, sync, rng)
     assert sum(operation[0] == "create" and operation[1].suffix == ".wal" for operation in operations) > 2
     assert moments(operations, tmp_path, rng, kind, every=5) > 60
@@ -136,6 +145,7 @@ def test_no_sync_can_be_left_out(
     drop: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
+    monkeypatch.setattr(log, "LARGE_BYTES", 0)
     operations = record(tmp_path, "int32", "commit", rng, drop)
     found = (AssertionError, DynstoreError, KeyError)
     with pytest.raises(found):
