@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
+from dynstore.errors import InputError, InputTypeError, LimitError, shown, unknown_name
 
 __all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number", "listed"]
 
@@ -15,7 +15,7 @@ __all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_n
 def check_flag(caller: str, name: str, value: Any) -> bool:
     """Return ``value`` as a bool; refuse any other type."""
     if not isinstance(value, bool | np.bool_):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted True or False")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted True or False")
     return bool(value)
 
 
@@ -33,14 +33,14 @@ def check_dtype(caller: str, name: str, value: Any, known: tuple[str, ...]) -> n
 def check_integer(caller: str, name: str, value: Any) -> int:
     """Return ``value`` as an int; refuse any other type."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted an integer")
     return int(value)
 
 
 def check_number(caller: str, name: str, value: Any) -> float:
     """Return ``value`` as a float; refuse NaN and anything that is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted a number")
     try:
         number = float(value)
     except OverflowError as error:

@@ -40,6 +40,7 @@ __all__ = [
     "StaleSnapshotError",
     "StreamError",
     "UnweightedGraphError",
+    "shown",
     "type_name",
     "unknown_name",
     "unknown_parameters",
@@ -110,6 +111,16 @@ def type_name(value: object) -> str:
     """
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: as it is written, or its type where that takes much room.
+
+    >>> shown(-1), shown([0] * 1000)
+    ('-1', 'a list')
+    """
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else f"a {type_name(value)}"
 
 
 def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> InputError:

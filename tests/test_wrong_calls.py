@@ -48,6 +48,11 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     (lambda G: G.neighbors(99), InputError, "neighbors: vertex 99 is not in the graph; ids go to 3"),
     (lambda G: G.iterate_edges(-1), InputError, "iterate_edges: max_edges is -1; wanted 1 or more"),
     (
+        lambda G: G.insert_edges(([0], [1]), default_weight=np.zeros(99)),
+        InputTypeError,
+        "insert_edges: default_weight is a numpy.ndarray; wanted a number",
+    ),
+    (
         lambda G: dynstore.bfs(G, 99),
         InputError,
         "bfs: Found invalid vertex in the input sources: got 99; the graph has 4",

@@ -263,7 +263,7 @@ def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
 
 
 def _take(column: Any, rows: Any) -> Any:
-    if isinstance(column, list | tuple):
+    if isinstance(column, list | tuple | range):
         return [column[row] for row in rows.tolist()]
     if hasattr(column, "iloc"):  # pandas, cuDF
         return column.iloc[rows]
