@@ -10,7 +10,7 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.ids.choices import read_choices
 from dynstore.input.columns import as_signed, read_integers, read_numbers
-from dynstore.input.forms import check_labels, column_names, is_frame, on_gpu, open_edges, take_rows
+from dynstore.input.forms import check_labels, column_names, is_frame, length_of, on_gpu, open_edges, take_rows
 from dynstore.input.times import read_times
 from dynstore.operations.results import Operation
 
@@ -54,7 +54,7 @@ class OperationTable:
     def __init__(self, caller: str, backend: Backend, ops: Any, op: str, time: str | None) -> None:
         self._caller, self._backend, self._ops = caller, backend, self._opened(caller, backend, ops)
         column = self._column("op", op)
-        self._count = self._length(op, column)
+        self._count = length_of(caller, op, column)
         self.kinds: Array = read_choices(caller, backend, op, column, NAMES, "dynstore.Operation")
         xp = backend.xp
         self.moments: Array = xp.arange(self._count, dtype=np.int64)
@@ -135,17 +135,9 @@ class OperationTable:
 
     def _sized(self, argument: str, name: str) -> Any:
         column = self._column(argument, name)
-        count = self._length(name, column)
+        count = length_of(self._caller, name, column)
         if count != self._count:
             raise InputError(
                 f"{self._caller}: `{name}` has {count} items, the operations are {self._count}; they must be equal"
             )
         return column
-
-    def _length(self, name: str, column: Any) -> int:
-        try:
-            return len(column)
-        except TypeError:
-            raise InputTypeError(
-                f"{self._caller}: `{name}` is a {type_name(column)}; wanted a column, such as an array or a list"
-            ) from None

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import dynstore
@@ -96,6 +97,30 @@ def test_one_by_one_or_in_batches_operations_have_the_same_effect(rng: np.random
             assert dict(zip(map(tuple, ends), table["weight"], strict=True)) == model
 
 
+def test_columns_of_several_types_of_integers_are_exact() -> None:
+    """As floats, these numbers would be equal."""
+    big = 2**60
+    batches = [
+        {"source": np.array([0, 0]), "destination": np.array([big, big + 1], np.uint64), "id": [big + 1, big + 2]},
+        {"source": np.array([0, 0], np.uint64), "destination": [big, big + 1], "id": np.array([1, 2], np.uint64)},
+    ]
+    for ops, left in ((["+", "-"], {big: 1}), (["-", "+"], {big + 1: 2}), (["+", "+"], {big: 1, big + 1: 2})):
+        G = graph(renumber=True, edge_columns={"id": "int64"})
+        Stream(G, [batches[0], {**batches[1], "op": ops}]).run()
+        table = G.to_pandas()
+        assert dict(zip(table["destination"].tolist(), table["id"].tolist(), strict=True)) == left
+    H = graph(renumber=True, edge_columns={"id": "int64"})
+    Stream(H, batches[:1]).run()
+    assert H.to_pandas()["id"].tolist() == [big + 1, big + 2]
+
+
+def test_rows_that_delete_need_no_weights_and_no_extra_columns() -> None:
+    batch = {"source": [0, 1], "destination": [1, 2], "weight": [None, 2.0], "id": [None, 7], "op": ["-", "+"]}
+    G = graph(weighted=True, edge_columns={"id": "int64"})
+    Stream(G, [batch]).run()
+    assert G.to_pandas().to_dict("list") == {"source": [1], "destination": [2], "weight": [2.0], "id": [7]}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -104,6 +129,12 @@ def test_one_by_one_or_in_batches_operations_have_the_same_effect(rng: np.random
         ({"source": [0], "destination": [1], "op": ["?"]}, "`op` is '\\?' at row 0"),
         ([[0, 1]], "edges is a list"),
         ({"source": [-1], "destination": [1]}, "must not be negative"),
+        (
+            {"source": ["0", 1], "destination": ["1", "2"]},
+            "`source` has 1 .int. at row 1; .* all integers or all strings",
+        ),
+        ({"source": np.array([2**63], np.uint64), "destination": [1]}, "`source` has 9223372036854775808 at row 0"),
+        ({"source": pl.Series([0, None]), "destination": [1, 2]}, "`source` has 1 nulls; wanted none"),
     ],
 )
 def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> None:
