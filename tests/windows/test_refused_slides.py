@@ -76,7 +76,7 @@ def test_wrong_windows_are_refused(make: Any, error: type, message: str) -> None
             (None, [1]),
             {},
             InputTypeError,
-            "slide: `src` is a NoneType; wanted a column, such as an array or a list",
+            "slide: `src` is a NoneType; wanted a column, such as an array",
         ),
         ({}, ([1], np.array(1)), {}, InputTypeError, "slide: `dst` is a numpy.ndarray; wanted a column"),
     ],
