@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from typing import Any
 
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, LimitError, shown, unknown_name
 
-__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number", "listed"]
+__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_name", "check_number", "listed"]
 
 
 def check_flag(caller: str, name: str, value: Any) -> bool:
@@ -28,6 +28,12 @@ def check_dtype(caller: str, name: str, value: Any, known: tuple[str, ...]) -> n
     if not any(dtype == each for each in known):  # comparing names takes ten times as long
         raise unknown_name(caller, name, value, known)
     return dtype
+
+
+def check_name(caller: str, what: str, value: Any, known: Collection[str]) -> None:
+    """Refuse a name that is not among the known ones, and whatever is no name."""
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(caller, what, value, known)
 
 
 def check_integer(caller: str, name: str, value: Any) -> int:

@@ -131,7 +131,7 @@ def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> I
     """
     names = sorted(known)
     hint = _hint([_guess(str(got), names)])
-    return InputError(f"{caller}: unknown {what} {got!r}; known: {_listed(names)}{hint}")
+    return InputError(f"{caller}: unknown {what} {shown(got)}; known: {_listed(names)}{hint}")
 
 
 def unknown_parameters(caller: str, got: Sequence[str], known: Mapping[str, Sequence[str]]) -> InputTypeError:

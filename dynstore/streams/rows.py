@@ -117,6 +117,11 @@ class RowReader:
         self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
         self._dtypes = G.edge_dtypes
         self._extra = [name for name in self._dtypes if name not in self._last]
+        if self._names["op"] in self._extra:
+            raise InputError(
+                f"{CALLER}: the graph has the edge column {self._names['op']!r}, which rows would have as operations, "
+                "too; name another column of operations by columns={'op': ...}"
+            )
         self._host = get_backend("cpu")
         self.dated: bool | None = None  # whether times are date-times; None before the first
 

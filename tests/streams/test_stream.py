@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
         [(0, 1), (1, 2), (2, 3)],
         [(np.int64(0), np.int64(1)), (1, 2), (2, 3)],
         ([0, 1, 2], [1, 2, 3]),
-        {"source": [0, 1, 2], "destination": np.array([1, 2, 3])},
+        {"source": [0, 1, 2], "destination": np.array([1, 2, 3]), "time": None},
         pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
         pytest.importorskip("polars").DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
         pytest.importorskip("pyarrow").table({"source": [0, 1, 2], "destination": [1, 2, 3]}),
@@ -146,6 +146,32 @@ def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> Non
     assert len(stream.progress().errors) == 1
     assert pairs_of(G) == {(0, 1)}
     stream.stop()  # the error came once
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"source": [0, 1], "destination": [1, 2, 3]}, "`destination` has 3 items, `source` has 2; they must be equal"),
+        (([0, 1], [1, 2, 3]), "`column 1` has 3 items, `column 0` has 2; they must be equal"),
+        ({"source": [0], "destination": [1], "op": ["+", "-"]}, "`op` has 2 items, `source` has 1; they must be equal"),
+        ({"source": 3, "destination": [1]}, "`source` is a int; wanted a column, such as an array or a list"),
+        ({}, "source has no columns; wanted source and destination"),
+        ((), "source has no columns; wanted source and destination"),
+    ],
+)
+def test_a_table_of_columns_of_different_lengths_is_no_source(given: Any, message: str) -> None:
+    """Its slices would be of equal lengths."""
+    with pytest.raises(InputError, match=f"^Stream: {message}$"):
+        Stream(graph(), given)
+
+
+def test_an_edge_column_is_not_read_as_operations() -> None:
+    batch = {"source": [0, 1], "destination": [1, 2], "op": [0, 1]}
+    with pytest.raises(InputError, match="the graph has the edge column 'op', which rows would have as operations"):
+        Stream(graph(edge_columns={"op": "int8"}), batch)
+    G = graph(edge_columns={"op": "int8"})
+    Stream(G, {**batch, "does": ["+", "insert"]}, columns={"op": "does"}).run()
+    assert G.edge_table()["op"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["to", "weight", "time", "op", "id"])
