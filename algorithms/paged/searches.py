@@ -138,9 +138,12 @@ def _advance(out: PageReader, back: PageReader | None, search: Search, kernels: 
             visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, depth)
     if not pulls:
         visit_leaves(out, kernels.push_leaves, wanted, search, depth)
-    if out.extra is not None:
-        kernels.push_slots(out.extra, search, depth)
-    return read_notes(back if back is not None and pulls else out, search)
+    reader = (
+        back if back is not None and pulls else out
+    )  # an edge may be in pages of one, and beside those of the other
+    if reader.extra is not None:
+        kernels.push_slots(reader.extra, search, depth, turned=reader is not out)
+    return read_notes(reader, search)
 
 
 def make_search(reader: PageReader, distances: Array) -> Search:
