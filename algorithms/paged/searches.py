@@ -138,9 +138,8 @@ def _advance(out: PageReader, back: PageReader | None, search: Search, kernels: 
             visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, depth)
     if not pulls:
         visit_leaves(out, kernels.push_leaves, wanted, search, depth)
-    reader = (
-        back if back is not None and pulls else out
-    )  # an edge may be in pages of one, and beside those of the other
+    # An edge may lie in pages of one orientation, and beside those of the other.
+    reader = back if back is not None and pulls else out
     if reader.extra is not None:
         kernels.push_slots(reader.extra, search, depth, turned=reader is not out)
     return read_notes(reader, search)
