@@ -12,18 +12,23 @@ __all__ = ["explain"]
 
 
 def explain(G: Any) -> Call:
-    """Return how the last call on a graph was run: its path, the version, the copied bytes, and the reason.
+    """Say how the last call on a graph was run: by which kernels, on which version, what was copied, and why.
+
+    It shows whether a call of cuGraph has run on dynstore's kernels or on the graph's own rows, or whether cuGraph has
+    built a graph of its own.
 
     Parameters
     ----------
     G : DynamicGraph, GraphView or cugraph.Graph
-        A ``DynamicGraph`` and the ``cugraph.Graph`` that ``as_cugraph`` made from it share their last call.
+        A ``DynamicGraph`` and the ``cugraph.Graph`` that :func:`dynstore.adapters.cugraph.as_cugraph` made of it share
+        their last call.
 
     Returns
     -------
     Call
-        Its ``path`` is "own kernel", "borrowed" (cuGraph read dynstore's rows) or "rebuilt" (cuGraph built its own
-        graph). Printed, it is one line.
+        With the attributes ``name`` (of the function), ``path``, ``version`` (of the graph), ``copied`` (in words),
+        ``copied_bytes`` and ``reason``. ``path`` is "own kernel" (dynstore's), "borrowed" (cuGraph read dynstore's
+        rows) or "rebuilt" (cuGraph built its own graph). Printed, it is one line.
 
     Raises
     ------
@@ -31,6 +36,15 @@ def explain(G: Any) -> Call:
         If nothing was called on the graph so far.
     InputTypeError
         For anything that is no graph.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(device="cpu")
+    >>> _ = G.insert_edges([(0, 1), (1, 2)])
+    >>> _ = dynstore.bfs(G, 0)
+    >>> print(dynstore.explain(G))
+    bfs on version 1: own kernel; copied: nothing: kernels read the store's slots
     """
     graph = G if isinstance(G, DynamicGraph | GraphView) else _behind(G)
     call = last_call(graph)

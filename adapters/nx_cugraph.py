@@ -31,12 +31,12 @@ INDEX = np.dtype(np.int32)  # nx-cugraph's nodes
 
 
 def as_nx_cugraph(G: DynamicGraph) -> Any:
-    """Return a graph of nx-cugraph that shows the graph live: each call of NetworkX on it uses the current edges.
+    """Return a graph of nx-cugraph for a dynamic graph: each call of NetworkX on it uses the edges of that moment.
 
     Parameters
     ----------
     G : DynamicGraph
-        On CUDA; the edges of a graph on the host are copied to the GPU once a version.
+        It should be on CUDA. The edges of a graph on the host are copied to the GPU, once for each version.
 
     Returns
     -------

@@ -203,22 +203,22 @@ class Costs:
         if not known:
             return Choice("recomputed", NOTHING_MEASURED, expected)
         if work.is_prepared and work.is_ready and "incremental" in new:
-            return Choice("incremental", "such changes were not measured yet", expected, is_trial=True)
+            return Choice("incremental", "no time is known for so many changes", expected, is_trial=True)
         for path in work.paths:
             if self._has_only_begun(path) and (work.is_ready or path != "incremental"):
                 keeps = work.is_ready and work.is_prepared and path != "incremental"
-                return Choice(path, "the first time says little", expected, is_trial=True, keeps=keeps)
+                return Choice(path, "its first time may not be typical", expected, is_trial=True, keeps=keeps)
         fastest = min(known, key=known.__getitem__)
         limit = MOST_TIMES * known[fastest]
         others = [path for path in work.paths if path != fastest and (path in new or (expected[path] or 0.0) <= limit)]
         if fastest in new:
-            return Choice(fastest, "it takes least for fewer or more changes", expected, is_trial=True)
+            return Choice(fastest, "it is the fastest for fewer or more changes", expected, is_trial=True)
         if not others or self.loss > 0:
             return Choice(fastest, FASTEST, expected)
         oldest = min(others, key=lambda path: estimates[path].noted)
-        why = "such changes were not measured yet" if oldest in new else "to measure it again"
+        why = "no time is known for so many changes" if oldest in new else "to measure it again"
         if oldest == "incremental" and not work.is_ready:
-            why = "what the incremental way needs is made"
+            why = "to make what the incremental way needs"
         keeps = work.is_ready and work.is_prepared and oldest != "incremental"
         return Choice(oldest, why, expected, is_trial=True, keeps=keeps)
 

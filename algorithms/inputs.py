@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dynstore.arguments import listed
 from dynstore.errors import InputError, InputTypeError, type_name
-from dynstore.input.frames import frame_library, make_cudf_series
+from dynstore.input.frames import frame_library
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
@@ -19,24 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments", "to_ids"]
 
 
-# Graph -> the number of its vertices, and a cuDF series of their numbers.
-_numbers: WeakKeyDictionary[AnyGraph, tuple[int, Any]] = WeakKeyDictionary()
-
-
 def all_vertices(G: AnyGraph) -> Any:
     """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result, for ``make_frame``.
 
-    On a GPU, ids that are numbers are the same for every result of a graph. So frames of cuDF share one column; cuDF
-    copies it for a frame that is written to.
+    Each result has its own: some writes of cuDF to a column do not see that another frame shares its memory.
     """
-    library, num_vertices = frame_library(G.backend, G.frames), G.number_of_vertices()
-    if library != "cudf" or not G.backend.on_gpu or G.is_renumbered() or not num_vertices:
-        return G.ids.column(num_vertices, library)
-    size, numbers = _numbers.get(G, (0, None))
-    if size != num_vertices:
-        numbers = make_cudf_series(G.ids.column(num_vertices, library))
-        _numbers[G] = num_vertices, numbers
-    return numbers
+    return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames))
 
 
 def to_ids(G: AnyGraph, numbers: Array) -> Any:

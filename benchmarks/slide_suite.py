@@ -95,9 +95,9 @@ def check_job(job: SlideJob) -> Backend:
     InputError
     """
     if job.steps < 1:
-        raise InputError(f"steps is {job.steps}; wanted at least 1")
+        raise InputError(f"bench: --steps is {job.steps}; wanted at least 1")
     if job.weighted:
-        raise InputError("--suite slides makes its own weights; leave --weight out")
+        raise InputError("bench: got --weight; --suite slides makes its own weights. Leave it out")
     for kind in job.kinds:
         if kind not in KINDS:
             raise unknown_name("bench", "kind", kind, KINDS)
@@ -185,7 +185,10 @@ def run_slides(events: EventTable, job: SlideJob, progress: Callable[[str, int, 
     batch = parse_batch(job.batch, len(events))
     length, steps = int(job.window * len(events)), job.steps + WARM_UPS
     if length + steps * batch > len(events):
-        raise InputError(f"batch: {steps} slides of {batch} events after {length}; the stream has {len(events)}")
+        raise InputError(
+            f"bench: {steps} slides of {batch} events need {steps * batch} events behind a window of {length}; the "
+            f"stream has {len(events)} events. Take fewer --steps or a smaller --batch"
+        )
     result = SlideResult(backend.name, batch)
     with quiet():
         for store in job.stores:

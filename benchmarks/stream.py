@@ -182,19 +182,19 @@ def cut_stream(
     """
     size = len(events)
     if not 0 < window < 1:
-        raise InputError(f"window: got {window:g}; wanted a share of the stream between 0 and 1")
+        raise InputError(f"--window is {window:g}; wanted a share of the stream between 0 and 1")
     if num_slides < 1:
-        raise InputError(f"steps: got {num_slides}; wanted at least 1")
+        raise InputError(f"--steps is {num_slides}; wanted at least 1")
     length = round(window * size)
     if length < 1:
-        raise InputError(f"window: {window:g} of {size} events is no event; wanted a longer stream or window")
+        raise InputError(f"--window {window:g} of {size} events has no event; wanted a longer stream or window")
     if batch > length and events.op is None:
-        raise InputError(f"batch: {batch} events are more than the window's {length}; wanted a smaller batch")
+        raise InputError(f"--batch has {batch} events, the window {length}; wanted a smaller batch")
     fitting = (size - length) // batch
     if num_slides > fitting:
         raise InputError(
-            f"steps: {num_slides} slides of {batch} events (one of them warms up) do not fit behind a window of "
-            f"{length} of the stream's {size} events; at most {fitting} do"
+            f"--steps: {num_slides - 1} steps and one to warm up need {num_slides * batch} events behind a window of "
+            f"{length}; the stream has {size} events, enough for {max(fitting - 1, 0)}"
         )
     return Stream(events, length, batch, num_slides, directed, weighted)
 
@@ -216,7 +216,7 @@ def parse_batch(text: str | int, num_events: int) -> int:
         return max(1, round(number / 100 * num_events))
     if not share and number >= 1:
         return int(number)
-    raise InputError(f"batch: got {shown!r}; wanted a count such as 500, or a share of the dataset such as 1%")
+    raise InputError(f"--batch is {shown!r}; wanted a count such as 500, or a share of all events such as 1%")
 
 
 def edge_keys(src: np.ndarray, dst: np.ndarray, directed: bool) -> np.ndarray:

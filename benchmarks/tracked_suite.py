@@ -126,13 +126,13 @@ def check_job(job: TrackedJob) -> Backend:
     InputError
     """
     if job.steps < 1:
-        raise InputError(f"steps is {job.steps}; wanted at least 1")
+        raise InputError(f"bench: --steps is {job.steps}; wanted at least 1")
     if job.weighted:
-        raise InputError("--suite tracked makes its own weights; leave --weight out")
+        raise InputError("bench: got --weight; --suite tracked makes its own weights. Leave it out")
     if not 0 < job.window < 1:
-        raise InputError(f"window: got {job.window:g}; wanted a share of the stream between 0 and 1")
+        raise InputError(f"bench: --window is {job.window:g}; wanted a share of the stream between 0 and 1")
     if not job.algorithms or not job.stores:
-        raise InputError("--suite tracked: got no algorithm or no store; wanted at least one of both")
+        raise InputError("bench: --suite tracked got no algorithm or no store; wanted at least one of each")
     for name in job.algorithms:
         if name not in TRACKED:
             raise unknown_name("bench", "tracked answer", name, TRACKED)
@@ -246,7 +246,9 @@ def run_tracked(events: EventTable, job: TrackedJob, progress: Callable[[str, in
     most = min(ring.held, ring.size - ring.held)
     fitting = [size for size in sizes if size <= most]
     if not fitting:
-        raise InputError(f"batch: the smallest is {min(sizes)}; the stream has {ring.size} distinct edges for batches")
+        raise InputError(
+            f"bench: the smallest --batch is {min(sizes)} edges; wanted at most {most}, as the stream allows"
+        )
     result = TrackedResult(backend.name, ring.held)
     for size in sorted(set(sizes) - set(fitting)):
         result.notes.append(f"batches of {size:,} are left out: at most {most:,} edges can come or go")

@@ -91,11 +91,11 @@ def check_job(job: UpdateJob) -> Backend:
     InputError
     """
     if job.steps < 1:
-        raise InputError(f"steps is {job.steps}; wanted at least 1")
+        raise InputError(f"bench: --steps is {job.steps}; wanted at least 1")
     if job.weighted:
-        raise InputError("--suite updates takes no weights yet; leave --weight out")
+        raise InputError("bench: got --weight; --suite updates does not use the weights of a file. Leave it out")
     if not job.stores or len(set(job.stores)) != len(job.stores):
-        raise InputError(f"stores: got {', '.join(job.stores) or 'none'}; wanted at least one, each once")
+        raise InputError(f"bench: --store is {', '.join(job.stores) or 'missing'}; wanted at least one, each once")
     for kind in job.kinds:
         if kind not in KINDS:
             raise unknown_name("bench", "kind", kind, KINDS)
@@ -132,8 +132,8 @@ class _Updates:
         behind, wanted = int(keys.shape[0]) - self.built, (job.steps + WARM_UPS) * sum(self.sizes)
         if wanted > min(behind, self.built):
             raise InputError(
-                f"batch: {job.steps} steps and {WARM_UPS} to warm up take {wanted} edges; the stream has {self.built} "
-                f"different ones in the window and {behind} behind it"
+                f"bench: {job.steps} --steps and {WARM_UPS} to warm up need {wanted} edges; the stream has "
+                f"{self.built} different ones in the window and {behind} behind it. Take fewer steps or smaller batches"
             )
         self.new_id = int(max(src.max(), dst.max())) + 1
         self.watch = Stopwatch(self.backend)

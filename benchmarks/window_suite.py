@@ -84,28 +84,31 @@ def check_job(job: WindowJob) -> tuple[Backend, bool]:
     for what, names in (("store", job.stores), ("algorithm", job.algorithms)):
         twice = [name for name in names if list(names).count(name) > 1]
         if twice:
-            raise InputError(f"{what} {twice[0]!r} is given twice; wanted each once")
+            raise InputError(f"bench: --{what} {twice[0]} is given twice; wanted each once")
     if not job.stores:
-        raise InputError("store: none given; wanted at least one")
+        raise InputError("bench: no --store is given; wanted at least one")
     records = [find_algorithm(name) for name in job.algorithms]
     undirected_only = [record.name for record in records if record.needs_undirected]
     directed = not undirected_only if job.directed is None else job.directed
     if directed and undirected_only:
         raise InputError(
-            f"{undirected_only[0]} needs an undirected graph; leave --directed out or {undirected_only[0]}"
+            f"bench: --algorithm {undirected_only[0]} needs an undirected graph, and --directed is given; leave one "
+            "of them out"
         )
     for record in records:
         if record.needs_weights and not job.weighted:
-            raise InputError(f"{record.name} needs weights; name the column with --weight")
+            raise InputError(f"bench: --algorithm {record.name} needs weights; name their column with --weight")
     for name in job.store_options:
         if name not in job.stores:
-            raise InputError(f"an option for store {name!r}, which is not among the stores: {', '.join(job.stores)}")
+            raise InputError(f"bench: --store-option names the store {name!r}; wanted one of {', '.join(job.stores)}")
     for name in job.stores:
         StoreRun(name, backend, directed, job.weighted, job.store_options.get(name, {}))
     if not 0 < job.window < 1:
-        raise InputError(f"window: got {job.window:g}; wanted a share of the stream between 0 and 1, such as 0.5")
+        raise InputError(
+            f"bench: --window is {job.window:g}; wanted a share of the stream between 0 and 1, such as 0.5"
+        )
     if job.steps < 1:
-        raise InputError(f"steps: got {job.steps}; wanted at least 1")
+        raise InputError(f"bench: --steps is {job.steps}; wanted at least 1")
     parse_batch(job.batch, 1)
     return backend, directed
 
@@ -133,7 +136,7 @@ def run_window(
     """
     backend, directed = check_job(job)
     if not len(events):
-        raise InputError(f"{events.name}: no events; wanted at least a few")
+        raise InputError(f"{events.name}: got no events; wanted at least a few")
     if job.weighted and events.weight is None:
         raise InputError(f"{events.name}: no weights; name their column with --weight, or leave sssp out")
     report = progress or (lambda what, done, total: None)

@@ -29,6 +29,7 @@ __all__ = [
     "errors",
     "explain",
     "from_networkx",
+    "gts",
     "load",
     "open",
     "pagerank",
@@ -63,10 +64,10 @@ _HOMES = {
     "triangle_count": "dynstore.algorithms",
     "weakly_connected_components": "dynstore.algorithms",
 }
-_SUBPACKAGES = ("algorithms", "datasets", "distributed", "errors", "streams")
+_SUBPACKAGES = ("algorithms", "datasets", "distributed", "errors", "gts", "streams")
 
 if TYPE_CHECKING:
-    from dynstore import algorithms, datasets, distributed, errors, streams
+    from dynstore import algorithms, datasets, distributed, errors, gts, streams
     from dynstore.adapters.explanation import explain
     from dynstore.adapters.networkx.exchange import from_networkx
     from dynstore.algorithms import (

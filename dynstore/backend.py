@@ -90,7 +90,7 @@ class Backend:
             return self.xp.empty(shape, dtype=dtype)
         except (MemoryError, OverflowError, ValueError) as error:  # the last two: impossible sizes
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            raise OutOfMemoryError(f"{self.name}: could not allocate {size} bytes ({error})") from error
+            raise OutOfMemoryError(f"device {self.name!r}: could not allocate {size} bytes ({error})") from error
 
     def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> tuple[Array, np.ndarray]:
         """Allocate host memory without filling, once as kernels use it and once as the host does.
@@ -110,7 +110,9 @@ class Backend:
         try:
             block = _PinnedBlock(cuda, size)
         except (MemoryError, OverflowError, cuda.runtime.CUDARuntimeError) as error:
-            raise OutOfMemoryError(f"{self.name}: could not pin {size} bytes of host memory ({error})") from error
+            raise OutOfMemoryError(
+                f"device {self.name!r}: could not pin {size} bytes of host memory ({error})"
+            ) from error
         owned = cuda.UnownedMemory(block.memory.ptr, size, block, cuda.runtime.getDevice())
         array = self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(owned, 0))
         on_host = np.frombuffer(cuda.PinnedMemoryPointer(block.memory, 0), dtype, count)
@@ -315,7 +317,7 @@ def _device_to_host(values: Any) -> np.ndarray:
     try:
         import cupy
     except ImportError as error:
-        raise MissingDependencyError(f"a device array needs CuPy to be read: {CUDA_INSTALL_LINE}") from error
+        raise MissingDependencyError(f"to read an array on the GPU, CuPy is needed: {CUDA_INSTALL_LINE}") from error
     copied: np.ndarray = cupy.asnumpy(cupy.asarray(values))
     return copied
 

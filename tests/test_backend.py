@@ -46,7 +46,7 @@ def test_no_copy_where_none_is_needed(backend: Backend) -> None:
 
 @pytest.mark.parametrize("shape", [1 << 60, (1 << 40, 1 << 20)])
 def test_too_large_allocations_say_how_large(backend: Backend, shape: Any) -> None:
-    with pytest.raises(OutOfMemoryError, match=f"{backend.name}: could not allocate {8 << 60} bytes") as caught:
+    with pytest.raises(OutOfMemoryError, match=f"{backend.name!r}: could not allocate {8 << 60} bytes") as caught:
         backend.empty(shape, np.int64)
     assert isinstance(caught.value, MemoryError)
 

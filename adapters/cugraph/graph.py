@@ -23,20 +23,20 @@ CALLER = "as_cugraph"
 def as_cugraph(
     G: DynamicGraph, source: str = "source", destination: str = "destination", weight: str = "weight"
 ) -> Any:
-    """Return a ``cugraph.Graph`` that shows the graph live: each call on it uses the current edges.
+    """Return a ``cugraph.Graph`` of a dynamic graph: each call on it uses the edges of that moment.
 
     Parameters
     ----------
     G : DynamicGraph
-        On CUDA; the rows of a graph on the host are copied to the GPU once a version.
+        It should be on CUDA. The rows of a graph on the host are copied to the GPU, once for each version.
     source, destination, weight : str
         Names of the columns of ``view_edge_list()``, and of frames passed to its ``insert_edges`` and ``delete_edges``.
 
     Returns
     -------
     cugraph.Graph
-        Exactly of that type. Its ``insert_edges`` and ``delete_edges`` also update ``G``, which is its
-        ``dynamic_graph``.
+        Of exactly this type, so all functions of cuGraph take it. Its ``insert_edges`` and ``delete_edges`` update
+        ``G``, which is its attribute ``dynamic_graph``.
 
     Raises
     ------

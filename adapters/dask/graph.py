@@ -35,13 +35,13 @@ class DaskGraph(Queries):
     Parameters
     ----------
     client : distributed.Client, optional
-        By default the current one. It has to wait for results, as one does that is not made with ``asynchronous=True``.
+        By default the current one. A client with ``asynchronous=True`` is refused.
     workers : sequence of str, optional
         The addresses of the workers that get a rank. By default all.
     device : {"auto", "cpu", "cuda"}
         Where the ranks keep their edges. "auto": on GPUs if all workers have one.
     timeout : float
-        The most seconds that a rank waits for the others in one step. A worker that is lost is noticed earlier.
+        The most seconds that a rank waits for the others in one step. The loss of a worker is noticed earlier.
     **graph_options
         As for :class:`dynstore.distributed.ShardedGraph`, such as ``directed``, ``weighted``, ``renumber``,
         ``partition``. Frames are those of pandas on hosts, of cuDF on GPUs.
@@ -133,7 +133,7 @@ class DaskGraph(Queries):
         self.close()
 
     def close(self) -> None:
-        """Free what the workers have of the graph; it cannot be used any more. So does the end of a ``with`` block."""
+        """Free the graph's memory on the workers; it cannot be used any more. A ``with`` block does so at its end."""
         self._crew.close()
 
     # ------------------------------------------------------------------ updates
@@ -226,7 +226,7 @@ class DaskGraph(Queries):
         return self._update("update", (insert, delete), names, {"weight": weight, **options})
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Make sure that vertices exist, without edges.
+        """Add the vertices that do not exist yet, without edges.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class DaskGraph(Queries):
     def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Call a function on all workers, as a program of all ranks.
 
-        So everything of :mod:`dynstore.distributed` and :mod:`dynstore.adapters.cugraph.mg` can be called.
+        The function may call all of :mod:`dynstore.distributed` and :mod:`dynstore.adapters.cugraph.mg`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a graph on a Dask cluster says about itself."""
+"""Queries of a graph on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Queries:
         return edges
 
     def progress(self) -> Progress:
-        """Return how far the current call is; another thread may ask, at any time.
+        """Return how far the current call is. Any thread may call this, at any time.
 
         Returns
         -------
@@ -84,8 +84,8 @@ class Queries:
         Returns
         -------
         dask frame or array, shape (B,), bool
-            For a Dask frame its two columns and ``has_edge``, in another order of partitions. For rows of the client an
-            array on the host.
+            For a Dask frame: its two columns and ``has_edge``; partitions may come in another order. For rows of the
+            client: an array on the host.
         """
         return self._look_up("has_edges", edges, (source, destination))
 

@@ -102,7 +102,7 @@ def _kept_in_edges(G: AnyGraph) -> PageReader | None:
 
 def _reader(rows: NativeRows) -> PageReader:
     table = rows.table
-    return PageReader(table.packed, valid=table.valid, extra=table.extra)
+    return PageReader(table.packed, resident=table.resident, valid=table.valid, extra=table.extra)
 
 
 def _in_vertex_dtype(G: AnyGraph, distances: Array) -> Array:

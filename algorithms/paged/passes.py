@@ -1,4 +1,4 @@
-"""Passes over pages: which way each page takes to the kernels, and what crosses the link."""
+"""Passes over pages: how each page gets to the kernels, and how many bytes cross the link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynstore.bits import unpack_bits
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.paged.layout import LEAF, LINE
 from dynstore.stores.paged.links import measure_links
-from dynstore.stores.paged.memory import PADDING, Ring, copy_to_device
+from dynstore.stores.paged.memory import PADDING, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.stores.paged.links import Links
+    from dynstore.stores.paged.resident import Resident, ResidentPages, Taken
     from dynstore.typing import Array
 
 __all__ = ["WAYS", "PageReader", "Piece", "Traffic"]
@@ -34,7 +35,7 @@ CHECKED_SLOTS = 1 << 24
 
 @dataclass
 class Traffic:
-    """What passes have brought over the link.
+    """What passes have read over the link.
 
     Attributes
     ----------
@@ -42,9 +43,9 @@ class Traffic:
     copied_pages, copied_bytes : int
         Pages that were copied to the device.
     direct_requests, direct_bytes : int
-        Reads of lines in host memory by kernels; bytes in sectors of 32.
+        How many lines kernels have read in host memory, and their bytes, counted in sectors of 32 bytes.
     resident_pages : int
-        Pages that were read on the device, where they stay.
+        Pages that were on the device already.
     """
 
     passes: int = 0
@@ -61,7 +62,7 @@ class Traffic:
 
 
 class Piece(NamedTuple):
-    """Pages for a launch: page p begins at ``words[places[p] - shift]``.
+    """Pages that one launch reads: page p begins at ``words[places[p] - shift]``.
 
     Attributes
     ----------
@@ -74,9 +75,9 @@ class Piece(NamedTuple):
         Whether the kernel reads host memory.
     page_bits : int
     valid : array of uint32 words
-        A bit a slot: whether the edge is there.
+        A bit for each slot: whether the edge is in the graph.
     weights : array, optional
-        In a pass that wants them: those of page p begin at ``weights[weight_places[p] - weight_shift]``.
+        In a pass that reads weights: those of page p begin at ``weights[weight_places[p] - weight_shift]``.
     weight_places : array, int64, optional
     weight_shift : int
     """
@@ -94,17 +95,17 @@ class Piece(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Array | int, ...]:
-        """What kernels get behind the arrays of leaves."""
+        """The arguments of kernels after the arrays of leaves."""
         return self.words, self.places, self.shift, self.page_bits, self.valid, self.pages
 
     @property
     def weighted_arguments(self) -> tuple[Array | int | None, ...]:
-        """What kernels get that read weights, too."""
+        """The same for kernels that read weights."""
         return *self.arguments, self.weights, self.weight_places, self.weight_shift
 
 
 class _Demand:
-    """What a pass brings of each page.
+    """How much a pass reads of each page.
 
     Attributes
     ----------
@@ -126,21 +127,16 @@ class PageReader:
     ----------
     packed : PagedRows
     way : {"auto", "zero-copy", "stream"}
-        How pages come that are not resident. "auto" chooses for each page and pass: it is read in place if the requests
-        take less time than copying the page.
-    resident : float
-        The share of the pages that is copied to the device now, and stays: the first ones, until
-        :meth:`keep_most_used` chooses others.
+        How the pages are read that are not resident. "zero-copy": kernels read them in host memory. "stream": they are
+        copied to buffers. "auto": for each page and pass, the way that takes less time.
+    resident : ResidentPages, optional
+        Pages that stay on the device between passes. Readers of the same rows can share them. By default no page stays.
     links : Links, optional
-        The link's limits; measured by default.
+        The rates of the link. By default they are measured when they are first needed.
     valid : array of uint32 words, optional
-        A bit a slot: whether the edge is there. By default all are.
+        A bit for each slot: whether the edge is in the graph. By default all edges are.
     extra : GapCSR, optional
-        Edges that are there, too, on the device; with weights if the pages have them.
-    keep_weights : bool
-        Whether the pages on the device have their weights there, too. If not, a pass that wants weights brings them as
-        pages that are not resident.
-
+        Edges that are not in pages, on the device; with weights if the pages have weights.
     Attributes
     ----------
     packed : PagedRows
@@ -153,58 +149,19 @@ class PageReader:
         self,
         packed: PagedRows,
         way: str = "auto",
-        resident: float = 0.0,
+        resident: ResidentPages | None = None,
         links: Links | None = None,
         valid: Array | None = None,
         extra: GapCSR | None = None,
-        keep_weights: bool = False,
     ) -> None:
         if way not in WAYS:
             raise unknown_name("PageReader", "way", way, WAYS)
-        if not 0 <= resident <= 1:
-            raise InputError(f"PageReader: resident is {resident}; wanted a share of the pages, 0 to 1")
         self.packed, self.traffic, self._way = packed, Traffic(), way
         self._demands = [_Demand(packed, weighted) for weighted in (False, True)]
-        self._use = np.zeros(packed.num_pages)  # how often passes have needed a page: sums of shares of its lines
         self.extra, self.valid = extra, packed.all_valid() if valid is None else valid
-        self._links, self._keeps_weights = links, keep_weights and packed.weights is not None
+        self._links, self._resident = links, resident
         self._weight_places = packed.backend.asarray(packed.weight_places())
         self._ring: Ring | None = None
-        self._num_resident = int(resident * packed.num_pages)
-        self._keep(np.arange(self._num_resident))
-
-    @property
-    def resident_bytes(self) -> int:
-        """Bytes of the pages that stay on the device."""
-        return int(self._resident.nbytes) + (int(self._resident_weights.nbytes) if self._keeps_weights else 0)
-
-    def keep_most_used(self) -> None:
-        """Keep as many pages on the device as now, but those that the passes so far have needed most often."""
-        self._keep(np.sort(np.argsort(-self._use, kind="stable")[: self._num_resident]))
-
-    def _keep(self, pages: np.ndarray) -> None:
-        """Copy pages to the device, instead of those that were there."""
-        packed = self.packed
-        self._resident = self._resident_weights = packed.backend.empty(0, np.uint32)  # the old ones make room first
-        self._resident, self._resident_places = self._copy_pages(pages, packed.words_on_host, packed.places_on_host)
-        if self._keeps_weights:
-            slots = packed.weight_places()
-            self._resident_weights, self._resident_slots = self._copy_pages(pages, packed.weights_on_host, slots)
-        self._is_resident = np.zeros(packed.num_pages, bool)
-        self._is_resident[pages] = True
-
-    def _copy_pages(self, pages: np.ndarray, source: np.ndarray, bounds: np.ndarray) -> tuple[Array, Array]:
-        """Return some pages on the device, page p being ``source[bounds[p] : bounds[p + 1]]``, and their places."""
-        backend, sizes = self.packed.backend, np.diff(bounds)
-        ends = np.cumsum(sizes[pages])
-        places = np.zeros(sizes.shape[0] + 1, np.int64)
-        places[pages] = ends - sizes[pages]
-        target = backend.empty(int(ends[-1]) if pages.size else 0, source.dtype)
-        for begin, end in _group(pages, sizes, int(sizes.sum())):
-            first, last = int(places[pages[begin]]), int(ends[end - 1])
-            start = int(bounds[pages[begin]])
-            copy_to_device(backend, source[start : start + last - first], target[first:last])
-        return target, backend.asarray(places)
 
     def visit(
         self,
@@ -213,11 +170,18 @@ class PageReader:
         weighted: bool = False,
         pages: np.ndarray | None = None,
     ) -> None:
-        """Call ``launch`` for pieces of all pages; it puts kernels on the current stream.
+        """Call ``launch`` for one piece of the pages after the other; it launches kernels on the current stream.
 
-        ``wanted``, shape (P,): how many lines the kernels would read of each page in place. Pages with 0 are left out.
-        ``weighted``: whether the pages' weights come, too; lines count those of weights.
-        ``pages``: the numbers of the pages that are read, all of each.
+        Parameters
+        ----------
+        launch : callable
+        wanted : numpy array, shape (P,), optional
+            How many lines kernels would read of each page in host memory. Pages with 0 are left out. By default kernels
+            read all of each page.
+        weighted : bool
+            Whether kernels read weights; then ``wanted`` counts their lines, too.
+        pages : numpy array, optional
+            Without ``wanted``: which pages are read. By default all.
         """
         if weighted and self.packed.weights is None:
             raise InputError("PageReader: a pass wants weights; wanted pages with weights")
@@ -225,15 +189,16 @@ class PageReader:
         self.traffic.passes += 1
         if wanted is not None:
             pages = np.flatnonzero(wanted)
-            self._use += wanted / np.maximum(demand.lines, 1)
-        else:
-            pages = np.arange(self.packed.num_pages) if pages is None else pages
-            self._use[pages] += 1
-        for piece in self._pieces(pages, wanted, demand):
+        elif pages is None:
+            pages = np.arange(self.packed.num_pages)
+        taken: list[Taken] = []
+        for piece in self._pieces(pages, wanted, demand, taken):
             launch(piece)
+        if self._resident is not None and taken:
+            self._resident.show(weighted, taken)
 
     def has_negative_weights(self) -> bool:
-        """Whether an edge has a weight below 0; those of deleted edges do not count."""
+        """Return whether an edge of the graph has a weight below 0."""
         packed = self.packed
         if self.extra is not None and has_negative_weights(self.extra):
             return True
@@ -247,42 +212,45 @@ class PageReader:
         return False
 
     def note_direct(self, requests: int, sectors: int) -> None:
-        """Count what a pass over some pages has read in place, which its kernels have counted."""
+        """Add what kernels have read in host memory, as they have counted it."""
         self.traffic.direct_requests += requests
         self.traffic.direct_bytes += 32 * sectors
 
-    def _pieces(self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand) -> Iterator[Piece]:
-        is_held = self._is_resident[pages] & (self._keeps_weights or not demand.weighted)
+    def _pieces(
+        self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand, taken: list[Taken]
+    ) -> Iterator[Piece]:
+        resident: Resident | None = None if self._resident is None else self._resident.find(demand.weighted)
+        is_held = np.zeros(pages.shape, bool) if resident is None else resident.is_there[pages]
         held, others = pages[is_held], pages[~is_held]
         in_place = self._is_cheaper_in_place(others, wanted, demand)
         direct, copied = others[in_place], others[~in_place]
         order = np.concatenate([held, direct, copied])
         on_device = self.packed.backend.asarray(order.astype(np.int32))
         about = self.packed.page_bits, self.valid
-        if held.size:
+        if resident is not None and held.size:
             self.traffic.resident_pages += int(held.size)
-            weights = (self._resident_weights, self._resident_slots) if demand.weighted else ()
-            yield Piece(self._resident, self._resident_places, 0, on_device[: held.size], False, *about, *weights)
+            (words, places), *weights = resident.columns
+            yield Piece(words, places, 0, on_device[: held.size], False, *about, *(weights[0] if weights else ()))
         if direct.size:
             if wanted is None:  # else the kernels count what they read
                 self.note_direct(int(demand.lines[direct].sum()), int(-(-demand.sizes[direct] // 32).sum()))
             chosen = on_device[held.size : held.size + direct.size]
-            weights = (self.packed.weights, self._weight_places) if demand.weighted else ()
-            yield Piece(self.packed.words, self.packed.places, 0, chosen, True, *about, *weights)
+            column = (self.packed.weights, self._weight_places) if demand.weighted else ()
+            yield Piece(self.packed.words, self.packed.places, 0, chosen, True, *about, *column)
         if copied.size:
-            yield from self._copied(copied, on_device[held.size + direct.size :], demand)
+            yield from self._copied(copied, on_device[held.size + direct.size :], demand, taken)
 
     def _is_cheaper_in_place(self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand) -> np.ndarray:
         if self._way != "auto" or wanted is None:
             return np.full(pages.shape, self._way == "zero-copy")
         if self._links is None:
-            self._links = measure_links(self.packed.backend)
+            self._links = measure_links(self.packed.backend, self.packed.words, self.packed.words_on_host)
         direct_seconds = wanted[pages] / self._links.requests_a_second
         found: np.ndarray = direct_seconds < demand.sizes[pages] / self._links.bytes_a_second
         return found
 
-    def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand) -> Iterator[Piece]:
-        """Yield pages through the buffers; neighbours share a copy."""
+    def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand, taken: list[Taken]) -> Iterator[Piece]:
+        """Copy pages to the buffers, neighbours together, and yield them. Append those that stay to ``taken``."""
         packed, most = self.packed, self._demands[self.packed.weights is not None].sizes
         if self._ring is None:
             self._buffer_bytes = max(min(BUFFER_BYTES, int(most.sum())), int(most.max()))
@@ -302,6 +270,8 @@ class PageReader:
             about = on_device[begin:end], False, packed.page_bits, self.valid
             more = (weights[0], self._weight_places, slot) if weights else ()
             yield Piece(words, packed.places, shift, *about, *more)
+            if self._resident is not None:
+                taken += self._resident.take(packed, pages[begin:end], (words, *weights))
 
 
 def _group(pages: np.ndarray, sizes: np.ndarray, limit: int) -> list[tuple[int, int]]:

@@ -79,7 +79,7 @@ def bfs(
     depth_limit : int
         The largest distance to search.
     predecessors : bool
-        Whether to find predecessors: one more pass over all pages.
+        Whether to find predecessors, in the same passes.
     into : PageReader, optional
         Of the in-edges of a graph that is not symmetric. Without them, only out-edges are read, and nearly all of them.
 
@@ -105,27 +105,29 @@ def bfs(
     starts = np.unique(np.atleast_1d(np.asarray(start, np.int64)))
     if starts.size == 0 or starts[0] < 0 or starts[-1] >= packed.num_vertices:
         raise InputError(f"bfs: start is {start!r}; wanted row numbers below {packed.num_vertices}")
-    kernels = backend.kernels("dynstore.algorithms.paged", "searches")
     distances = backend.empty(packed.num_vertices, np.int32)
     distances.fill(UNREACHED)
     distances[backend.asarray(starts)] = 0
+    parents = backend.empty(packed.num_vertices if predecessors else 0, np.int32)
+    parents.fill(UNREACHED)
     search = make_search(out, distances)
     depth = 0
-    while depth < depth_limit and _advance(out, back, search, kernels, depth):
+    while depth < depth_limit and _advance(out, back, search, parents, depth):
         depth += 1
     if not predecessors:
         return distances, None
-    parents = backend.empty(packed.num_vertices, np.int32)
-    parents.fill(UNREACHED)
-    out.visit(lambda piece: kernels.choose_parents(packed, piece, distances, parents))
-    if out.extra is not None:
-        kernels.choose_slots(out.extra, distances, parents)
     parents[parents == UNREACHED] = -1
     return distances, parents
 
 
-def _advance(out: PageReader, back: PageReader | None, search: Search, kernels: Any, depth: int) -> bool:
-    """Find the vertices of the next level; return whether there are any. ``back``: the reader of in-edges."""
+def _advance(out: PageReader, back: PageReader | None, search: Search, parents: Array, depth: int) -> bool:
+    """Find the vertices of the next level, and their smallest parents; return whether there are any.
+
+    ``back``: the reader of in-edges. ``parents`` is empty if no parents are wanted. A level reads all edges that can
+    give the smallest parent: all out-edges of the frontier; or of each unreached row the first leaf, which has the
+    smallest neighbours, and its other leaves if no neighbour in the first one is in the frontier.
+    """
+    kernels = out.packed.backend.kernels("dynstore.algorithms.paged", "searches")
     wanted = mark_leaves(out, search, depth, FRONTIER)
     pulls = False
     if back is not None:
@@ -133,15 +135,15 @@ def _advance(out: PageReader, back: PageReader | None, search: Search, kernels: 
         pulled_wanted = mark_leaves(back, pulled, depth, BEGINNING)
         pulls = int(pulled_wanted.sum()) < int(wanted.sum())
         if pulls:
-            visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, depth)
+            visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, parents, depth, BEGINNING)
             pulled_wanted = mark_leaves(back, pulled, depth, CONTINUING)
-            visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, depth)
+            visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, parents, depth, CONTINUING)
     if not pulls:
-        visit_leaves(out, kernels.push_leaves, wanted, search, depth)
+        visit_leaves(out, kernels.push_leaves, wanted, search, parents, depth)
     # An edge may lie in pages of one orientation, and beside those of the other.
     reader = back if back is not None and pulls else out
     if reader.extra is not None:
-        kernels.push_slots(reader.extra, search, depth, turned=reader is not out)
+        kernels.push_slots(reader.extra, search, parents, depth, turned=reader is not out)
     return read_notes(reader, search)
 
 

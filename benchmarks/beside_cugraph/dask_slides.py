@@ -228,6 +228,8 @@ def main(arguments: list[str] | None = None) -> int:
     src, dst = distinct_edges(chosen.scale, chosen.edge_factor, chosen.seed)
     batch = chosen.batch or max(1, src.shape[0] // 1000)
     distributed, gpu = require(CALLER, "distributed"), chosen.device == "cuda"
+    if gpu:
+        require(CALLER, "dask_cudf")  # frames of cuDF's partitions become its own
     make = require(CALLER, "dask_cuda").LocalCUDACluster if gpu else distributed.LocalCluster
     more: dict[str, Any] = {"rmm_pool_size": chosen.pool} if gpu else {"threads_per_worker": 1}
     with (

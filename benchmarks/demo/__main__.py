@@ -32,7 +32,7 @@ def _show(console: Console, story: Story) -> None:
     """Print the three figures of a story, and what the answers found."""
     title = f"{story.name}: {story.num_edges:,} edges, batches of {story.batch} events"
     table = Table("from a batch to", title=title, title_justify="left")
-    for name in ("today, ms", "dynstore, ms", "times as fast"):
+    for name in ("a new graph, ms", "dynstore, ms", "times as fast"):
         table.add_column(name, justify="right")
     for figure in story.figures():
         values = format_ms(figure.today_ms), format_ms(figure.dynstore_ms), format_ratio(figure.times)

@@ -99,7 +99,7 @@ def _card(figure: Figure) -> str:
     bars = "".join(
         f'<div class="bar {kind}"><span>{name}</span><div><i style="width:{100 * value / longest:.2f}%"></i></div>'
         f"<b>{format_ms(value)} ms</b></div>"
-        for kind, name, value in (("today", "today", figure.today_ms), ("ours", "dynstore", figure.dynstore_ms))
+        for kind, name, value in (("today", "new graph", figure.today_ms), ("ours", "dynstore", figure.dynstore_ms))
     )
     return (
         f'<div class="card"><h3><span class="times">{format_times(figure.times)} as fast</span>From a batch to '
@@ -114,7 +114,7 @@ def _table(story: Story) -> str:
         values = [format_ms(float(np.median(times))) for times in (theirs, story.times["dynstore"][name])]
         rows.append(f"<tr><td>{what}</td><td>{values[0]}</td><td>{values[1]}</td></tr>")
     return (
-        "<table><thead><tr><th>of that, ms</th><th>today</th><th>dynstore</th></tr></thead>"
+        "<table><thead><tr><th>of that, ms</th><th>a new graph</th><th>dynstore</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
 

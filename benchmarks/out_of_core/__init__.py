@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "SLOTTED", "USUAL", "WAYS", "Run", "main"]
 
-LINK_BYTES = 1 << 30
+# The size in the link's row, and the memory that is copied and read to measure the link.
+LINK_BYTES, COPIED_BYTES = 1 << 30, 1 << 28
 
 
 def _listed(caller: str, text: str, known: Any) -> list[str]:
@@ -87,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         raise InputError(f"out_of_core: --resident is {given.resident!r}; wanted numbers by comma") from error
     backend = get_backend(given.device)
-    links = measure_links(backend)
+    links = measure_links(backend, *backend.pinned(COPIED_BYTES // 4, np.uint32))
     print(f"link: {links.bytes_a_second / 1e9:.1f} GB/s, {links.requests_a_second / 1e6:.1f} M requests/s", flush=True)
     graph = RmatGraph(backend, given.scale, given.edge_factor, given.seed, given.symmetric)
     contest = Contest(graph, Options(given.iterations, given.sources, given.triangle_bytes))

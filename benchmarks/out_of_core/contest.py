@@ -26,6 +26,7 @@ from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS,
 from dynstore.benchmarks.rmat_pieces import INTO, OUT
 from dynstore.benchmarks.timing import quiet, time_call
 from dynstore.stores.paged.building import pack_pieces
+from dynstore.stores.paged.resident import ResidentPages
 
 if TYPE_CHECKING:
     from dynstore.benchmarks.rmat_pieces import RmatGraph
@@ -173,8 +174,9 @@ class Contest:
         gc.collect()  # host memory of what came before goes first
         graph, dtype = self._graph, np.float32 if weighted else None
         make_pieces = make_pieces or (lambda: graph.pieces(kind, weighted))
+        read = make_pieces if kind == OUT else (lambda: self._count_sources(make_pieces()))
         self.say(f"packing {'in' if kind == INTO else 'out'}-edges, {'encoded' if encode else 'plain'}")
-        packed = pack_pieces(self.backend, graph.num_vertices, make_pieces, encode=encode, weight_dtype=dtype)
+        packed = pack_pieces(self.backend, graph.num_vertices, read, encode=encode, weight_dtype=dtype)
         sizes = packed.bytes_an_edge()
         print(
             f"{'into' if kind == INTO else 'out':>4}: {packed.num_edges} edges, {packed.num_pages} pages, "
@@ -184,6 +186,18 @@ class Contest:
         if kind == OUT and self._degrees is None:
             self._degrees = packed.offsets[1:] - packed.offsets[:-1]
         return packed
+
+    def _count_sources(self, pieces: Iterator[Any]) -> Iterator[Any]:
+        """Yield pieces of in-edges; at the first time, also count how many edges leave each vertex."""
+        if self._degrees is not None:
+            yield from pieces
+            return
+        num_vertices = self._graph.num_vertices
+        counts = self.backend.zeros(num_vertices, np.int64)
+        for degrees, sources in pieces:
+            counts += self.backend.xp.bincount(sources, minlength=num_vertices)
+            yield degrees, sources
+        self._degrees = counts
 
     @contextmanager
     def _pieces(self, kind: int, weighted: bool) -> Iterator[Callable[[], Iterator[Any]]]:
@@ -209,6 +223,7 @@ class Contest:
         kinds = self._kinds_of(plan.algorithms) if any(chosen.values()) else [OUT]
         weighted = "sssp" in plan.algorithms
         kept: list[PagedRows] = []
+        last = [encode for encode, ways in chosen.items() if ways or (slotted and not encode)][-1]
         with ExitStack() as stack:
             pieces = {kind: stack.enter_context(self._pieces(kind, weighted and kind == OUT)) for kind in kinds}
             for encode, ways in chosen.items():
@@ -219,6 +234,8 @@ class Contest:
                     self._check_time(plan)
                     for kind in kinds if ways else [OUT]:
                         packed[kind] = self.pack(kind, encode, weighted and kind == OUT, pieces[kind])
+                    if encode == last:
+                        stack.close()  # algorithms have the memory of what was drawn
                     if slotted and not encode:
                         kept.append(packed[OUT])
                     yield from self._measure_packed(plan, packed, ways)
@@ -236,8 +253,6 @@ class Contest:
         return [*kinds, INTO] if {"pagerank", "bfs"} & set(algorithms) else kinds
 
     def _measure_packed(self, plan: Plan, packed: dict[int, PagedRows], ways: Sequence[str]) -> Iterator[Run]:
-        if "pagerank" in plan.algorithms and self._degrees is None and ways:
-            self._degrees = self._graph.out_degrees()
         for algorithm in plan.algorithms if ways else ():
             for way in ways:
                 for resident in plan.residents:
@@ -287,8 +302,9 @@ class Contest:
         print(f"left out: {line}", flush=True)
         gc.collect()
 
-    def run(self, reader: PageReader, algorithm: str, into: PageReader | None = None) -> Any:
-        """Run an algorithm; return its answer. ``into``: in-edges for a search of a directed graph."""
+    def run(self, readers: Sequence[PageReader], algorithm: str) -> Any:
+        """Run an algorithm; return its answer. A search of a directed graph also reads in-edges: the second reader."""
+        reader, into = readers[0], readers[1] if len(readers) > 1 else None
         symmetric = self._graph.is_symmetric
         if algorithm == "pagerank":
             return pagerank(reader, self._degrees, max_iter=self._options.iterations, tol=0.0)[0]
@@ -308,22 +324,20 @@ class Contest:
         """Run once to warm up and compare the answer, then ``repeats`` times."""
         weighted = algorithm == "sssp"
         read = packed[INTO if algorithm == "pagerank" and INTO in packed else OUT]
-        reader = PageReader(read, WAYS[way][1], resident, keep_weights=weighted)
-        into = None
-        if algorithm == "bfs" and INTO in packed:
-            into = PageReader(packed[INTO], WAYS[way][1], resident)
-        readers = [one for one in (reader, into) if one is not None]
-        self._compare(algorithm, way, self.run(reader, algorithm, into))
-        for one in readers:
-            one.keep_most_used()
+        rows = [read, packed[INTO]] if algorithm == "bfs" and INTO in packed else [read]
+        kept = [_keep(part, resident, weighted) for part in rows]
+        if resident:  # pages that are copied stay
+            self.run([PageReader(part, "stream", stay) for part, stay in zip(rows, kept, strict=True)], algorithm)
+        readers = [PageReader(part, WAYS[way][1], stay) for part, stay in zip(rows, kept, strict=True)]
+        self._compare(algorithm, way, self.run(readers, algorithm))
         times, each = [], self._options.iterations if algorithm == "pagerank" else 1
         for _ in range(repeats):
-            for one in readers:
-                one.traffic = Traffic()
+            for reader in readers:
+                reader.traffic = Traffic()
             with quiet():
-                times.append(time_call(self.backend, self.run, reader, algorithm, into)[1] / each)
+                times.append(time_call(self.backend, self.run, readers, algorithm)[1] / each)
         pages = int(read.page_bytes().sum()) + (int(read.weight_bytes().sum()) if weighted else 0)
-        link_bytes = sum(one.traffic.link_bytes for one in readers)
+        link_bytes = sum(reader.traffic.link_bytes for reader in readers)
         return Run(way, algorithm, resident, times, link_bytes // each, pages, read.num_edges)
 
     def _measure_pages(self, pages: SlottedPages, way: str, resident: float, algorithm: str, repeats: int) -> Run:
@@ -350,3 +364,9 @@ class Contest:
             agree = bool((first == answer).all())
         if not agree:
             self.disagreements.append(f"{algorithm} by {way} gives another answer than by {other}")
+
+
+def _keep(packed: PagedRows, share: float, weighted: bool) -> ResidentPages | None:
+    """Return room on the device for a share of the pages, or None for a share of 0."""
+    total = int(packed.page_bytes().sum()) + (int(packed.weight_bytes().sum()) if weighted else 0)
+    return ResidentPages(lambda: int(share * total)) if share else None

@@ -161,7 +161,7 @@ def check_data_dir(folder: Path | None) -> None:
     InputError
     """
     if folder is not None and not folder.is_dir():
-        raise InputError(f"data-dir: {str(folder)!r} is no folder")
+        raise InputError(f"bench: --data-dir is {str(folder)!r}, which is no folder")
 
 
 def find_file(data: DataSet, folder: Path | None) -> Path | None:

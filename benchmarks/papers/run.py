@@ -60,7 +60,7 @@ class _Lab:
         for name in self.job.store_options:
             if name not in stores:
                 listed = ", ".join(sorted(stores))
-                raise InputError(f"an option for store {name!r}, which is not among the stores: {listed}")
+                raise InputError(f"bench: --store-option names the store {name!r}; wanted one of {listed}")
 
     def backend_of(self, contestant: Contestant) -> Backend:
         return get_backend("cpu") if contestant.on_host else self.backend
@@ -233,13 +233,13 @@ def check_papers(experiments: Sequence[Experiment], job: PapersJob) -> None:
         used.
     """
     if job.steps < 1:
-        raise InputError(f"steps: got {job.steps}; wanted at least 1")
+        raise InputError(f"bench: --steps is {job.steps}; wanted at least 1")
     if job.shrink < 1:
-        raise InputError(f"shrink: got {job.shrink}; wanted at least 1")
+        raise InputError(f"bench: --shrink is {job.shrink}; wanted at least 1")
     if job.seed < 0:
-        raise InputError(f"seed: got {job.seed}; wanted at least 0")
+        raise InputError(f"bench: --seed is {job.seed}; wanted at least 0")
     if job.limit_s is not None and not job.limit_s > 0:
-        raise InputError(f"limit-seconds: got {job.limit_s:g}; wanted more than 0")
+        raise InputError(f"bench: --limit-seconds is {job.limit_s:g}; wanted more than 0")
     check_data_dir(job.data_dir)
     _Lab(experiments, job)
 

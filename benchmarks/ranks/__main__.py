@@ -7,15 +7,20 @@ Parts, each on processes of its own with NCCL, so that one that fails does not e
 - cugraph: cuGraph's own graph of several GPUs, and lending to it; needs RAPIDS
 - slides: GPMA+'s Fig. 12: 1 % of the rows of large graphs slides, on one rank and on all
 - pages: GTS's Strategy-P and Strategy-S
+- largest: an iteration of PageRank over packed in-edges that stay in device memory, of the largest R-MAT that fits
 
 Each part compares its answers with those of one graph, or of one rank, and ends with an error if they differ. A time is
 that of the slowest rank. All columns are on the device. With MPI, ``mpirun`` starts the processes.
+
+A part that takes longer than ``--seconds`` is ended; shortly before, each process prints where it is. Rows are appended
+to ``JSON.rows`` as they come. This file is removed when the JSON is written, also after SIGTERM.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import traceback
@@ -47,7 +52,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="by default weak, own, slides and pages")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="by default all but cugraph")
     parser.add_argument("--engine", choices=ENGINES, default="threads")
     parser.add_argument("--device", default="cpu", help="of threads")
     parser.add_argument("--ranks", type=int, default=2)
@@ -57,6 +62,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--edges", type=int, nargs="+", default=[50_000, 100_000, 150_000], help="stored, in slides")
     parser.add_argument("--slide-scale", type=int, default=12)
     parser.add_argument("--page-scale", type=int, default=12)
+    parser.add_argument("--largest-scale", type=int, default=12, help="the most in largest")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=120.0, help="the most for a part")
     parser.add_argument("--json", type=Path)
@@ -74,32 +80,37 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parse(arguments)
     sizes = Sizes(
         given.scale, given.edge_factor, tuple(given.batches), tuple(given.edges), given.slide_scale, given.page_scale,
-        given.steps, given.seconds,
+        given.largest_scale, given.steps, given.seconds,
     )  # fmt: skip
-    failed, rows = [], []
+    failed: list[str] = []
+    rows: list[dict[str, Any]] = []
     dataset = {
         "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
         "edges": given.edge_factor << given.scale, "seed": 0,
     }  # fmt: skip
-    for part in given.parts:
-        print(f"{part}: {given.ranks} ranks ({given.engine})", flush=True)
-        begun = monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "rows"
+    with tempfile.TemporaryDirectory() as folder:
+        for part in given.parts:
+            print(f"{part}: {given.ranks} ranks ({given.engine})", flush=True)
+            begun, failure = monotonic(), f"{part}: ended from outside"
+            path = Path(folder) / "rows" if given.json is None else given.json.with_name(f"{given.json.name}.rows")
+            path.unlink(missing_ok=True)
             try:
                 if part == "cugraph":
                     _build_bridge()
-                run_ranks(
-                    given.engine, given.device, given.ranks, run_part, part, sizes, str(path), limit=given.seconds
-                )  # fmt: skip
+                arguments_of_part = run_part, part, sizes, str(path)
+                run_ranks(given.engine, given.device, given.ranks, *arguments_of_part, limit=given.seconds)
+                failure = ""
             except Exception as error:  # the next part may do
                 traceback.print_exc(limit=1)
-                failed.append(f"{part}: {type(error).__name__}: {error}")
-            found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        rows += [{**row, "store": f"{part}: {row['store']}"} for row in found]
-        print(f"{part}: {len(found)} rows in {monotonic() - begun:.1f} s", flush=True)
-        if given.json is not None and rows:
-            write_document(given.json, "ranks", arguments, dataset, rows, agree=not failed)
+                failure = f"{part}: {type(error).__name__}: {error}"
+            finally:
+                failed += [failure] if failure else []
+                found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+                rows += [{**row, "store": f"{part}: {row['store']}"} for row in found]
+                print(f"{part}: {len(found)} rows in {monotonic() - begun:.1f} s", flush=True)
+                if given.json is not None and rows:
+                    write_document(given.json, "ranks", arguments, dataset, rows, agree=not failed)
+                path.unlink(missing_ok=True)
     _summarize(rows)
     for line in failed:
         print("FAILED", line, file=sys.stderr, flush=True)
@@ -119,5 +130,11 @@ def _summarize(rows: list[dict[str, Any]]) -> None:
         print(f"{part:8} {name:28} {batch:>9}   {shown}", flush=True)
 
 
+def _end(number: int, _: Any) -> None:
+    """End as after Ctrl-C: processes of the ranks end, too, and what has been measured is written."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     run_as_command(main)

@@ -25,6 +25,7 @@ def _build(bench: Bench) -> tuple[ShardedGraph, int]:
     G = ShardedGraph(comm, directed=False)
     insert_all(G, make_rows(bench.backend, sizes.scale, (sizes.edge_factor << sizes.scale) // comm.size, comm.rank))
     degrees = comm.all_reduce(G.shard.row_lengths())
+    bench.say(f"{G}")
     return G, int(bench.backend.xp.argmax(degrees))
 
 
@@ -45,11 +46,13 @@ def measure_own(bench: Bench) -> None:
         found[name] = [backend.to_host(column) for column in _columns(call(distributed, G))]
     one: Any = None
     del G
+    bench.free()
     if comm.rank == 0:
         sizes = bench.sizes
         one = DynamicGraph(directed=False, device=comm.device)  # type: ignore[arg-type]
         for rank in range(comm.size):
             insert_all(one, make_rows(backend, sizes.scale, (sizes.edge_factor << sizes.scale) // comm.size, rank))
+        bench.say(f"{one}")
     for name, call in calls.items():
         right = True
         if comm.rank == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynstore.backend import Backend, get_backend
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.benchmarks.timing import Stopwatch, percentiles
 from dynstore.distributed import Communicator, ShardedGraph
 
 __all__ = ["Bench", "OneRank", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums", "make_rows"]
 
 INSERTED = 1 << 25  # rows that are inserted at once
+SHARE = 0.75  # of a part's seconds: then it begins no further step
 MIX = np.int64(-7046029254386353131)  # odd: what mixes the ends of an edge before they are added up
 
 
@@ -35,6 +37,8 @@ class Sizes(NamedTuple):
         Their vertices are 2^``slide_scale``.
     page_scale : int
         Of the graph that GTS streams.
+    largest_scale : int
+        Of the graph whose pages stay in device memory; a smaller one is taken if it does not fit.
     steps : int
     seconds : float
         For one part.
@@ -46,6 +50,7 @@ class Sizes(NamedTuple):
     edges: tuple[int, ...]
     slide_scale: int
     page_scale: int
+    largest_scale: int
     steps: int
     seconds: float
 
@@ -56,7 +61,7 @@ class OneRank:
     rank = 0
 
     def barrier(self) -> None:
-        """Wait for no one."""
+        """Do nothing: there is no other rank."""
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the value."""
@@ -78,7 +83,7 @@ class Bench:
         self.comm, self.sizes, self._path = comm, sizes, path
         self.backend = get_backend(comm.device)
         self._begun = monotonic()
-        self._end = self._begun + sizes.seconds
+        self._end = self._begun + SHARE * sizes.seconds
 
     def has_time(self) -> bool:
         """Return whether the part may begin another step; the same on all ranks."""
@@ -87,11 +92,10 @@ class Bench:
     def time_once(self, call: Callable[[], Any], comm: Communicator | OneRank) -> float:
         """Return the ms of a call on the slowest of some ranks."""
         watch = Stopwatch(self.backend)
-        with quiet():
-            comm.barrier()
-            watch.start()
-            call()
-            taken: float = max(comm.all_gather(watch.lap()))
+        comm.barrier()
+        watch.start()
+        call()
+        taken: float = max(comm.all_gather(watch.lap()))
         return taken
 
     def time(
@@ -117,7 +121,9 @@ class Bench:
             times.append(self.time_once(call, comm or self.comm))
         return times[1:]
 
-    def note(self, store: str, operation: str, times: list[float], edges: int, batch: int = 0) -> None:
+    def note(
+        self, store: str, operation: str, times: list[float], edges: int, batch: int = 0, nbytes: int | None = None
+    ) -> None:
         """Print a row, and append it to the file, on rank 0. Operations that no update has are algorithms."""
         if self.comm.rank:
             return
@@ -125,7 +131,7 @@ class Bench:
         shown = percentiles(times)
         row = {
             "store": store, "device": self.backend.name, "operation": "algorithm" if algorithm else operation,
-            "algorithm": algorithm, "batch": batch, "edges": edges, "steps": len(times), **shown, "bytes": None,
+            "algorithm": algorithm, "batch": batch, "edges": edges, "steps": len(times), **shown, "bytes": nbytes,
         }  # fmt: skip
         self.say(f"{operation:28} {store:34} batch {batch:>9}  {shown['median_ms']:10.3f} ms")
         with Path(self._path).open("a", encoding="utf-8") as file:
@@ -144,7 +150,8 @@ class Bench:
             print(f"  [{monotonic() - self._begun:6.1f} s] {text}", flush=True)
 
     def free(self) -> None:
-        """Give the device's free memory back, for the next graph."""
+        """Collect garbage, and give the device's free memory back, for the next graph."""
+        gc.collect()
         if self.backend.on_gpu:
             self.backend.xp.get_default_memory_pool().free_all_blocks()
 
@@ -189,8 +196,7 @@ def key_sums(keys: Any) -> tuple[int, int]:
 
 def distinct_keys(backend: Backend, rows: list[tuple[Any, Any]], both: bool) -> Any:
     """Return the keys of the edges that rows make, ascending."""
-    keys = backend.nothing(np.int64)
-    for src, dst in rows:
-        given = [_keys(src, dst)] + ([_keys(dst, src)] if both else [])
-        keys = backend.xp.unique(backend.xp.concatenate([keys, *given]))
-    return keys
+    given = [_keys(src, dst) for src, dst in rows]
+    if both:
+        given += [_keys(dst, src) for src, dst in rows]
+    return backend.xp.unique(backend.xp.concatenate(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import traceback
@@ -18,6 +19,7 @@ from dynstore.errors import InputError, RankError
 __all__ = ["ENGINES", "connect_alone", "run_by_nccl", "run_ranks"]
 
 ENGINES = ("threads", "mpi", "nccl")
+LAST_WORDS = 0.9  # of the limit: then a process prints where it is
 
 
 def _work(rank: int, size: int, pipe: Any, program: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -29,7 +31,11 @@ def _work(rank: int, size: int, pipe: Any, program: Callable[..., Any], argument
         if rank == 0:
             pipe.send(distributed.new_identifier())
         limit, identifier = pipe.recv()
-        pipe.send((program(NcclCommunicator(identifier, rank, size, limit), *arguments), None))
+        faulthandler.dump_traceback_later(LAST_WORDS * limit)
+        begun = monotonic()
+        comm = NcclCommunicator(identifier, rank, size, limit)
+        print(f"  rank {rank} of {size} is connected after {monotonic() - begun:.1f} s", flush=True)
+        pipe.send((program(comm, *arguments), None))
     except BaseException as error:
         traceback.print_exc()
         pipe.send((None, f"{type(error).__name__}: {error}"))

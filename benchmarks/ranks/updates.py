@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynstore import distributed
 from dynstore.benchmarks.ranks.bench import (
@@ -19,10 +19,16 @@ from dynstore.benchmarks.ranks.bench import (
 from dynstore.benchmarks.ranks.engines import connect_alone
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.graph import DynamicGraph
+from dynstore.typing import MAX_INT32
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
 
 __all__ = ["measure_slides", "measure_weak"]
 
 WARM_SCALE = 16
+# Of the slots after they are made anew; bytes an edge: old and new slots, and a tenth of the edges as a batch.
+BUILD_DENSITY, EDGE_BYTES = 0.65, 40
 BATCH_SEED = 1000  # of the rows of batches; those of graphs are the number of their rank
 
 
@@ -31,15 +37,15 @@ def measure_weak(bench: Bench) -> None:
     comm = bench.comm
     alone = connect_alone(comm)
     _compile(bench, alone)
+    if comm.rank == 0:
+        _plain(bench)
+    bench.free()
+    comm.barrier()
     for size in (1, comm.size) if comm.size > 1 else (1,):
         if size > 1 or comm.rank == 0:
             _weak(bench, alone if size == 1 else comm)
         bench.free()
         comm.barrier()
-    if comm.rank == 0:
-        _plain(bench)
-    bench.free()
-    comm.barrier()
 
 
 def _compile(bench: Bench, alone: Communicator) -> None:
@@ -66,6 +72,7 @@ def _weak(bench: Bench, comm: Communicator) -> None:
     G: Any = ShardedGraph(comm)
     num_rows = sizes.edge_factor << sizes.scale
     insert_all(G, make_rows(backend, sizes.scale, num_rows, comm.rank))
+    bench.say(f"{G}")
     expected = None
     if comm.rank == 0:
         rows_of_all = [make_rows(backend, sizes.scale, num_rows, rank) for rank in range(size)]
@@ -76,11 +83,11 @@ def _weak(bench: Bench, comm: Communicator) -> None:
         _time_both(bench, comm, G, number, f"{size} ranks" if size > 1 else "1 rank", rows)
     if comm.rank == 0:
         for number in range(len(sizes.batches)):
-            for step in range(sizes.steps + 1):
-                for rank in range(size):
-                    gone = distinct_keys(backend, [_batch(bench, rank, number, step)], False)
-                    places = backend.xp.minimum(backend.xp.searchsorted(gone, expected), len(gone) - 1)
-                    expected = expected[gone[places] != expected]  # type: ignore[index]
+            steps = range(sizes.steps + 1)
+            batches = [_batch(bench, rank, number, step) for step in steps for rank in range(size)]
+            gone = distinct_keys(backend, batches, False)
+            places = backend.xp.minimum(backend.xp.searchsorted(gone, expected), len(gone) - 1)
+            expected = expected[gone[places] != expected]  # type: ignore[index]
     _check_sums(bench, comm, G, expected, f"the edges of {size} ranks after all batches")
 
 
@@ -112,6 +119,7 @@ def _plain(bench: Bench) -> None:
     sizes = bench.sizes
     G = DynamicGraph(device=bench.comm.device)  # type: ignore[arg-type]
     insert_all(G, make_rows(bench.backend, sizes.scale, sizes.edge_factor << sizes.scale, 0))
+    bench.say(f"{G}")
     alone = OneRank()
     for number, rows in enumerate(sizes.batches):
         _time_both(bench, alone, G, number, "DynamicGraph", rows)
@@ -126,8 +134,10 @@ def measure_slides(bench: Bench) -> None:
         for size in (1, comm.size) if comm.size > 1 else (1,):
             if not bench.has_time():
                 return
-            if size == 1 and comm.size > 1 and edges > sizes.edges[1]:
-                continue  # more than one GPU is for
+            reason = _does_not_fit(bench.backend, edges // size)
+            if any(comm.all_gather(bool(reason))):
+                bench.say(f"left out: {edges} edges on {size} ranks: {reason}")
+                continue
             if size > 1 or comm.rank == 0:
                 found[str(size)] = _slide(bench, alone if size == 1 else comm, edges)
             bench.free()
@@ -139,6 +149,19 @@ def measure_slides(bench: Bench) -> None:
                 if not right:
                     raise AssertionError(f"{name}: {one[name]} on one rank, {several[name]} on {comm.size}")
                 bench.say(f"right: {name} on 1 and {comm.size} ranks: {several[name]}")
+
+
+def _does_not_fit(backend: Backend, edges: int) -> str:
+    """Return why a rank cannot hold so many edges, or ""."""
+    slots = int(edges / BUILD_DENSITY)
+    if slots > MAX_INT32:
+        return f"{slots} slots a rank are needed, int32 offsets go to {MAX_INT32}"
+    if backend.on_gpu:
+        there = int(backend.xp.cuda.runtime.memGetInfo()[1])
+        if edges * EDGE_BYTES > there:
+            wanted = edges * EDGE_BYTES / 1e9
+            return f"a rank takes up to {wanted:.0f} GB while slots are made anew, a GPU has {there / 1e9:.0f}"
+    return ""
 
 
 def _slide(bench: Bench, comm: Communicator, edges: int) -> dict[str, Any]:
@@ -156,6 +179,7 @@ def _slide(bench: Bench, comm: Communicator, edges: int) -> dict[str, Any]:
     for number in range(0, 100, step):
         parts = [rows_of(each) for each in range(number, number + step)]
         G.insert_edges(tuple(backend.xp.concatenate(columns) for columns in zip(*parts, strict=True)))
+    bench.say(f"{G}")
     times = []
     for number in range(sizes.steps + 1):
         leaving, arriving = rows_of(number), rows_of(100 + number)

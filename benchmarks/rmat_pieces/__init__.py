@@ -25,8 +25,12 @@ MAX_SCALE = 30
 OUT, INTO = 1, 2
 # Events of a piece, at most, unless one vertex has more: some 4 GiB of keys.
 PIECE_EVENTS = 1 << 29
-# Device memory that making a piece takes: its keys, room to sort them, and its rows.
+# Device memory that making a piece takes: its keys, room to sort them, and its rows. What packing all rows takes, for
+# each of them and for each edge.
 PIECE_BYTES = 40 * PIECE_EVENTS
+PACKING_ROW_BYTES, PACKING_EDGE_BYTES = 16, 2.25
+# Memory in parts is never used to the last byte.
+USABLE = 0.9
 # Edges that get weights at a time.
 WEIGHED = 1 << 24
 # Weights are 1 to this; what mixes the ends of an edge.
@@ -82,13 +86,14 @@ class RmatGraph:
         ]
 
     def fits(self, kind: int, weighted: bool = False) -> bool:
-        """Return whether all rows fit the device at once, beside what makes a piece of them."""
+        """Return whether all rows fit the device at once, beside what makes a piece of them, or packs them."""
         if not self.backend.on_gpu:
             return True
         total = sum(count for *_, count in self._bounds[OUT | INTO if self.is_symmetric else kind])
-        wanted = total * (8 if weighted else 4) + self.num_vertices * 8 + PIECE_BYTES
+        packing = self.num_vertices * PACKING_ROW_BYTES + total * PACKING_EDGE_BYTES
+        wanted = total * (8 if weighted else 4) + self.num_vertices * 8 + max(PIECE_BYTES, packing)
         free = self.backend.xp.cuda.runtime.memGetInfo()[0] + self.backend.xp.get_default_memory_pool().free_bytes()
-        return bool(wanted < free)
+        return bool(wanted < USABLE * free)
 
     def pieces(self, kind: int, weighted: bool = False) -> Iterator[tuple[Array, ...]]:
         """Yield degrees and destinations of the rows, in order, and with ``weighted`` weights; ``kind``: OUT or INTO.
@@ -127,7 +132,3 @@ class RmatGraph:
         mixed ^= mixed >> np.uint64(29)
         weights: Array = ((mixed >> np.uint64(20)) % np.uint64(MAX_WEIGHT) + np.uint64(1)).astype(np.float32)
         return weights
-
-    def out_degrees(self) -> Array:
-        """Return how many edges leave each vertex, shape (V,), int64."""
-        return self.backend.xp.concatenate([degrees for degrees, *_ in self.pieces(OUT)])

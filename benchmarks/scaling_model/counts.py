@@ -181,8 +181,9 @@ def _count_update(graph: Graph, size: int, src: np.ndarray, dst: np.ndarray, col
     if not graph.directed:
         proper = src != dst
         ranks, src = np.concatenate((ranks, ranks[proper])), np.concatenate((src, dst[proper]))
-    tally.route(tally.table(ranks, src), columns)
-    tally.agree(2)  # the vote, and the counts
+    if size > 1 or not graph.directed:
+        tally.route(tally.table(ranks, src), columns)
+    tally.agree()  # the vote
     tally.rounds, tally.vertices = 1, graph.num_vertices
     return tally
 

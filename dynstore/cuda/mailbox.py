@@ -133,7 +133,9 @@ class Mailbox:
         if not _arrives(seen, ticket):
             backend.synchronize()
             if seen[TOTALS] != ticket:
-                raise RuntimeError("the kernels have ended, and none has posted its totals")
+                raise RuntimeError(
+                    f"mailbox: the kernels have ended, and none has written the totals of ticket {ticket}"
+                )
         if not READS_IN_ORDER:
             _order_reads(self._row.lock)
         return seen[:TOTALS].tolist()

@@ -65,7 +65,9 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
 
 def _refuse_columns(data: str, given: dict[str, Any]) -> None:
     if given:
-        raise InputError(f"{data}: {', '.join(sorted(given))} given; columns are chosen for files only")
+        raise InputError(
+            f"{data}: got {', '.join(sorted(given))}; only the columns of files can be chosen. Leave it out"
+        )
 
 
 def _generate(data: str, seed: int) -> EventTable:

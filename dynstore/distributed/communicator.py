@@ -17,9 +17,9 @@ Reduction: TypeAlias = Literal["sum", "max", "min"]
 class Communicator(ABC):
     """The connection of one rank to all others.
 
-    Its methods are *collective*: all ranks make the same calls in the same order. A rank that does not is an error on
-    all others, never a wrong result. Arrays that are passed to :meth:`all_to_all` are not written to afterwards
-    by the caller. Those that are returned belong to it.
+    Its methods are *collective*: all ranks make the same calls in the same order. If a rank makes another call, all
+    others raise an error; results are never wrong. The caller does not write to arrays that it has passed to
+    :meth:`all_to_all`. Returned arrays belong to the caller.
 
     Attributes
     ----------
@@ -96,9 +96,9 @@ class Communicator(ABC):
         Parameters
         ----------
         array : array
-            Of one shape and dtype on all ranks; what it holds matters on the root alone.
+            Of one shape and dtype on all ranks. Only the values of the root are read.
         root : int
-            The rank that has it.
+            The rank whose array is returned.
 
         Returns
         -------

@@ -64,7 +64,7 @@ class CountingCommunicator(Communicator):
     ...     G.insert_edges([(0, 1), (1, 2)])
     ...     return counting.counts["all_gather"].calls
     >>> distributed.run(program, ranks=2, device="cpu")
-    [3, 3]
+    [2, 2]
     """
 
     def __init__(self, comm: Communicator) -> None:

@@ -32,9 +32,9 @@ NOT_YET = ("reuse_ids", "edge_columns", "timestamps")
 class ShardedGraph(Queries):
     """A graph that takes batches of edges in place, and whose edges lie on several ranks.
 
-    An edge is where the owner of its source is; an undirected one is also with the owner of its other end. Every method
-    below but those that say otherwise is a call of all ranks: all make it, in the same order. A rank that has no edges
-    for a batch passes an empty one, such as ``[]``.
+    An edge lies on the rank that owns its source. An undirected edge also lies on the rank that owns its other end. All
+    ranks call each method, in the same order, unless its description says that no other rank is needed. A rank that has
+    no edges for a batch passes an empty one, such as ``[]``.
 
     An update happens on all ranks or on none. If one rank refuses its part, that rank raises its own error. All others
     raise an error of the same kind that names the rank.
@@ -44,17 +44,17 @@ class ShardedGraph(Queries):
     comm : Communicator
         The connection to the other ranks; :func:`run` passes one.
     partition : {"hash", "range"}
-        Who owns a vertex. "hash": MurmurHash3 of its number, as in cuGraph. "range": the ids below ``max_vertices``
-        are divided evenly, in their order.
+        How vertices are divided among ranks. "hash": by MurmurHash3 of the number, as in cuGraph. "range": the ids
+        below ``max_vertices`` in equal ranges, in order of the ranks.
     **graph_options
-        As for :class:`dynstore.DynamicGraph`, equal on all ranks; ``device`` is that of ``comm``. Not there yet:
+        As for :class:`dynstore.DynamicGraph`, equal on all ranks. ``device`` is that of ``comm``. Not supported yet:
         ``reuse_ids``, ``edge_columns``, ``timestamps``.
 
     Attributes
     ----------
     comm : Communicator
     shard : DynamicGraph
-        The rows of the vertices that this rank owns, as a directed graph of all vertices. It is only to be read.
+        The rows of the vertices that this rank owns, as a directed graph of all vertices. Do not change it.
 
     Raises
     ------
@@ -110,9 +110,9 @@ class ShardedGraph(Queries):
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
     ) -> UpdateReport:
-        """Insert the edges that all ranks bring, as one batch: those of rank 0 come first.
+        """Insert the edges that all ranks pass, as one batch: those of rank 0 come first.
 
-        So of equal edges on several ranks the highest rank's last row counts.
+        If several ranks pass the same edge, the last row of the highest rank counts.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class ShardedGraph(Queries):
         return self._exchange("insert_edges", edges, None, (source, destination, weight), default_weight, on_duplicate)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
-        """Delete the edges that all ranks bring.
+        """Delete the edges that all ranks pass.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class ShardedGraph(Queries):
         return self._exchange("update", insert, delete, (source, destination, weight), default_weight, on_duplicate)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Make sure that the vertices that all ranks name exist, without edges.
+        """Add the vertices that all ranks pass and that do not exist yet, without edges.
 
         Parameters
         ----------
@@ -244,21 +244,25 @@ class ShardedGraph(Queries):
             naming = naming or IdPlan(num_vertices)
             shard.check_sums(caller, arriving, on_duplicate)
             loops = [0] * 4 if self._directed else self._count_loops(arriving, leaving)
+            agreed: list[Any] = []
+
+            def vote(own: UpdateReport) -> None:
+                agreed.extend(call.agree_to_write((tuple(own), loops)))
+
             try:
-                own = shard.exchange_numbers(caller, leaving, arriving, naming, on_duplicate, agree=call.agree_to_write)
+                shard.exchange_numbers(caller, leaving, arriving, naming, on_duplicate, agree=vote)
             except BaseException as error:
                 if self.version != version:  # deleted edges could not come back
                     self.comm.abort(f"{caller}: rank {self.comm.rank} raised {type(error).__name__}: {error}")
                 raise
-            counts = own.inserted, own.replaced, own.deleted, own.absent
-            agreed = call.agree((counts, loops, own.grown, own.path))
             return self._sum_up(agreed, num_rows)
 
     def _sum_up(self, agreed: list[Any], num_rows: int) -> UpdateReport:
         """Return the report of the whole graph for those of all ranks; ``num_rows``: of the two batches."""
-        counts = np.sum([counts for counts, _, _, _ in agreed], axis=0).tolist()
+        reports = [UpdateReport(*fields) for fields, _ in agreed]
+        counts = np.sum([each[:4] for each in reports], axis=0).tolist()  # inserted, replaced, deleted, absent
         if not self._directed:
-            loops = np.sum([loops for _, loops, _, _ in agreed], axis=0).tolist()
+            loops = np.sum([loops for _, loops in agreed], axis=0).tolist()
             counts = [(count + extra) // 2 for count, extra in zip(counts, loops, strict=True)]
         inserted, replaced, deleted, absent = counts
         self._num_edges += inserted - deleted
@@ -268,8 +272,8 @@ class ShardedGraph(Queries):
             deleted,
             absent,
             num_rows - sum(counts),
-            any(grown for _, _, grown, _ in agreed),
-            "merge" if any(path == "merge" for _, _, _, path in agreed) else "in-place",
+            any(each.grown for each in reports),
+            "merge" if any(each.path == "merge" for each in reports) else "in-place",
         )
 
     def _count_loops(self, arriving: EdgeColumns, leaving: EdgeColumns) -> list[int]:

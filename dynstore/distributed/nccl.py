@@ -68,9 +68,9 @@ def _load_nccl(caller: str) -> tuple[Any, Any]:
 class NcclCommunicator(Communicator):
     """The connection of one process to those of the other ranks. Each process has a GPU of its own.
 
-    Choose the GPU before, as ``cupy.cuda.Device(rank).use()`` does. All calls wait for the GPU. NCCL cannot see that
-    another process of the same host has ended. So let the engine that starts the processes end all when one ends, as
-    ``torchrun`` and ``mpirun`` do.
+    Choose the GPU first, for example by ``cupy.cuda.Device(rank).use()``. All calls wait for the GPU. NCCL does not
+    notice that another process of the same host has ended. Start the processes with a program that ends all when one
+    ends, such as ``torchrun`` or ``mpirun``.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class NcclCommunicator(Communicator):
     rank, size : int
         The number of this process, from 0, and the number of all.
     timeout : float
-        The most seconds that a call waits for the other ranks. This call itself waits without an end.
+        The most seconds that a method waits for the other ranks. Making the object waits without a limit.
 
     Raises
     ------

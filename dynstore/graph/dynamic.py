@@ -139,7 +139,9 @@ class DynamicGraph(Conversions, Views):
         self.frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
-            raise InputError(f"{CALLER}: reuse_ids=True needs renumber=True, too")
+            raise InputError(
+                f"{CALLER}: got reuse_ids=True and renumber=False; wanted renumber=True with reuse_ids=True"
+            )
         entries = (check_count(CALLER, "capacity", capacity) or 0) * (1 if directed else 2)
         self.backend: Backend = get_backend(device)
         self.ids: VertexIds

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
 
 ON_DUPLICATE = ("replace", "add", "append")
-Agree: TypeAlias = "Callable[[], object]"
+Agree: TypeAlias = "Callable[[UpdateReport], object]"
 
 
 def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeColumns:
@@ -266,7 +266,7 @@ class Exchanges(Deletions):
         expire_before : int, optional
             Edges whose last time is below it are deleted first.
         agree : callable, optional
-            It is called when nothing can fail any more, once, and may raise: then the graph stays as it was. The
+            It gets the report when nothing can fail any more, once, and may raise: then the graph stays as it was. The
             insertion is planned, and not attempted. Memory that runs out before is no reason to call it: edges that may
             move to host memory do so first.
         """
@@ -328,8 +328,10 @@ class Exchanges(Deletions):
         """Do what :meth:`_exchange` does where nothing is inserted."""
         with Uninterrupted():
             finish = None if follow is None else follow(naming)
-            plans, gone = self._planned(Deletion(), gone, agree)
+            plans, gone = self._planned(Deletion(), gone, agree is None)
             num_gone = gone.num_edges(self._directed)
+            if agree is not None:
+                agree(self._report_deletion(plans, num_gone, 0))
             report = self._finish_deletion(plans, num_gone, 0, naming.commit)
             if finish is not None:
                 finish()
@@ -365,11 +367,13 @@ class Exchanges(Deletions):
                     batch = naming.arrange(batch)
                 finish = None if follow is None else follow(naming)
                 if together is None:
-                    plans, batch = self._planned(Insertion(naming.num_vertices, on_duplicate), batch, agree)
+                    plans, batch = self._planned(Insertion(naming.num_vertices, on_duplicate), batch, agree is None)
                 else:
                     plans = together[1]
-                    if agree is not None:
-                        agree()
+                grown = plans.out.grown or (deletion is not None and deletion.out.grown)
+                if agree is not None:
+                    report = self._report_insertion(plans, batch, num_rows)
+                    agree(report._replace(deleted=deleted, absent=num_gone - deleted, grown=grown))
             except BaseException:
                 if is_written and restore is not None:
                     restore()
@@ -384,7 +388,6 @@ class Exchanges(Deletions):
             report = self._finish_insertion(plans, batch, num_rows, naming)
             if finish is not None:
                 finish()
-        grown = report.grown or (deletion is not None and deletion.out.grown)
         return report._replace(deleted=deleted, grown=grown), num_gone
 
     def _plan_together(
@@ -410,16 +413,14 @@ class Exchanges(Deletions):
         first, second = (None, None) if into is None else into
         return Plans(out[0], first, changes[0]), Plans(out[1], second, changes[1])
 
-    def _planned(self, operation: Operation, batch: Batch, agree: Agree | None) -> tuple[Plans, Batch]:
-        """Attempt or plan an update; nothing fails after that. Where there is something to agree to, only plan it."""
-        speculates = self._supports_speculation and agree is None
-        outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
+    def _planned(self, operation: Operation, batch: Batch, may_attempt: bool) -> tuple[Plans, Batch]:
+        """Attempt or plan an update; nothing fails after that. Where others have to agree, it is only planned."""
+        attempts = may_attempt and self._supports_speculation
+        outcome = self._attempt(operation, batch) if attempts else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused):
             batch = outcome.batch
             outcome = self._plan(operation, batch)
         batch.count_edges()  # may still fail here
-        if agree is not None:
-            agree()
         return outcome, batch
 
     def has_numbers(self, src: Array, dst: Array) -> Array:

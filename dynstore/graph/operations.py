@@ -92,15 +92,17 @@ class Operations(Exchanges):
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
     ) -> OperationResults:
-        """Run insertions, deletions and queries as if one by one in order of time; the graph gets one new version.
+        """Run insertions, deletions and queries in order of time, in one batch.
 
-        Operations with equal times run in order of their rows.
+        The answers, and the graph at the end, are the same as if the rows ran one by one. The graph is written once and
+        gets one new version. Operations with equal times run in order of their rows.
 
         Parameters
         ----------
         ops : frame or dict
-            One row for each operation: a pandas, pyarrow, polars or cuDF frame, any Arrow stream, or a dict of names
-            and columns, which are arrays or lists. A column may hold anything, also nulls, in rows that do not need it.
+            B rows, one for each operation: a pandas, pyarrow, polars or cuDF frame, any Arrow stream, or a dict of
+            names and columns, which are arrays or lists of B items. In rows that do not need a column, it may hold
+            anything, also nulls.
         op : str
             The column of operations: strings, or numbers of :class:`dynstore.Operation`.
 
@@ -138,6 +140,10 @@ class Operations(Exchanges):
         -----
         A query for an id that is not yet a vertex finds nothing. A batch of queries alone makes no new version. The
         first "predecessors" on a directed graph makes the table of in-edges.
+
+        The method is Opera, of L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on
+        GPUs", IEEE TKDE 35(11), 2023. Opera writes all versions of an edge into the graph. Here they stay in the batch,
+        sorted by edge and time; a query reads the graph before the batch and corrects it by the earlier rows.
 
         Examples
         --------

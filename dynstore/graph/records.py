@@ -231,8 +231,8 @@ class EdgeRecords:
         most = int(np.iinfo(self.number_dtype).max)
         if needed > most:
             raise LimitError(
-                f"edge columns: {needed} records are needed; {self.number_dtype} can number {most}; "
-                'use vertex_dtype="int64"'
+                f"edge columns: the edges need {needed} records (rows of values); {self.number_dtype} numbers at most "
+                f'{most} of them. Make the graph with vertex_dtype="int64"'
             )
         return min(max(MIN_RECORDS, int(ROOM * needed)), most)
 

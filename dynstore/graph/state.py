@@ -255,8 +255,8 @@ class States(Reading, Operations):
         if missing:
             has = ", ".join(self.edge_dtypes) or "none"
             raise InputError(
-                f"from_edges: the graph has no edge columns {', '.join(missing)}; it has {has}. "
-                "Insert its edges with these columns into a new graph instead"
+                f"from_edges: wanted the edge columns {', '.join(missing)}; the given graph has {has}. "
+                "Leave them out, or insert the edges with these columns into a new graph"
             )
         columns = {name: columns[name] for name in kept}
         host = graph.backend.name != self.backend.name

@@ -361,23 +361,31 @@ class Updates(Recording, Tracked, Spilling):
         change = None if out.appended else self._read_change(batch, operation.inserting, out.located)
         return Plans(out, into, change)
 
-    def _finish_insertion(self, plans: Plans, batch: Batch, num_rows: int, naming: IdPlan) -> UpdateReport:
+    def _report_insertion(self, plans: Plans, batch: Batch, num_rows: int) -> UpdateReport:
         out, num_edges = plans.out, batch.num_edges(self._directed)
         replaced, kept, deleted = self._found_edges(out), num_edges, 0
         if out.appended:
             kept, deleted = (part.num_edges(self._directed) for part in out.appended)
-        self._commit(plans, naming.commit)
-        self._num_edges += kept - replaced - deleted
         inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, num_rows - num_edges
         return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
+
+    def _finish_insertion(self, plans: Plans, batch: Batch, num_rows: int, naming: IdPlan) -> UpdateReport:
+        report = self._report_insertion(plans, batch, num_rows)
+        self._commit(plans, naming.commit)
+        self._num_edges += report.inserted - report.deleted
+        return report
+
+    def _report_deletion(self, plans: Plans, num_edges: int, duplicates: int) -> UpdateReport:
+        out, deleted = plans.out, self._found_edges(plans.out)
+        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
 
     def _finish_deletion(
         self, plans: Plans, num_edges: int, duplicates: int, forget: Callable[[], None] | None = None
     ) -> UpdateReport:
-        out, deleted = plans.out, self._found_edges(plans.out)
+        report = self._report_deletion(plans, num_edges, duplicates)
         self._commit(plans, forget)
-        self._num_edges -= deleted
-        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
+        self._num_edges -= report.deleted
+        return report
 
     def _found_edges(self, plan: Plan) -> int:
         """Count the found edges, undirected pairs once: loops are stored once, all others twice."""

@@ -1,4 +1,4 @@
-"""The paper's five algorithms, each a few passes of a :class:`~dynstore.gts.streaming.Streamer`."""
+"""The paper's five algorithms; each makes some passes of a :class:`~dynstore.gts.streaming.Streamer`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def traverse(
     read: Sequence[np.ndarray] = (),
     most: int | None = None,
 ) -> list[np.ndarray]:
-    """Run a BFS-like algorithm: level by level, as long as kernels mark pages for the next one.
+    """Run a BFS-like algorithm level by level, until kernels mark no more pages.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def traverse(
     written, read : sequences
         See :meth:`Streamer.stream`. Before ``written`` kernels get the bits of the next level's pages, and the level.
     most : int, optional
-        The most levels to do.
+        How many levels are run at most.
 
     Returns
     -------
@@ -111,9 +111,9 @@ def search_lengths(streamer: Streamer, source: int, limit: float, parents: bool 
 def rank(
     streamer: Streamer, alpha: float, limit: int, tol: float, push: Callable[[float, Array], Array] | None = None
 ) -> tuple[Array, float]:
-    """Rank all vertices; return ranks, float32, and the last change, which is not known if ``tol`` is 0: infinite.
+    """Rank all vertices; return ranks, float32, and the last change. With ``tol=0`` the change is infinite: not known.
 
-    ``push``: what one iteration does. It gets what each vertex starts with and RA, shape (V,), and returns the ranks.
+    ``push`` does an iteration. It gets the rank that each vertex starts with, and RA, shape (V,). It returns the ranks.
     """
     backend, num_vertices = streamer.backend, streamer.topology.num_vertices
     xp, push = backend.xp, push or partial(push_shares, streamer)

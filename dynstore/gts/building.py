@@ -35,15 +35,17 @@ def build(
     Parameters
     ----------
     edges : DynamicGraph, GraphView, or edges
-        A graph whose vertices are the integers 0 to V - 1; or edges as :meth:`DynamicGraph.insert_edges` takes them.
+        A graph whose vertices are the integers from 0 to V - 1, or edges as :meth:`DynamicGraph.insert_edges` takes
+        them.
     page_bytes : int
         The size of a page, a multiple of 4.
     p, q : int
-        Bytes of a page id and of a slot number. The paper has 2 and 2 for pages of 1 MiB, 3 and 3 for 64 MiB.
+        How many bytes the id of a page has, and the number of a slot. The paper takes 2 and 2 for pages of 1 MiB, and
+        3 and 3 for pages of 64 MiB.
     weights : bool
-        Whether the pages have the weights, as float32.
+        Whether the weights are on the pages, as float32.
     directed : bool
-        Of edges: if False, an edge connects both ways. A graph has its own direction.
+        For edges: if False, each edge is stored in both directions. A graph is taken as it is.
 
     Returns
     -------
@@ -53,11 +55,11 @@ def build(
     Raises
     ------
     InputError
-        If the graph has ids of its own, or a size cannot be used.
+        If the graph was made with ``renumber=True``, or a size cannot be used.
     LimitError
         If the graph needs more pages than ``p`` bytes can number.
     UnweightedGraphError
-        If weights are asked for, and there are none.
+        If ``weights`` is True and the edges have no weights.
 
     Examples
     --------

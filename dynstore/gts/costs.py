@@ -1,4 +1,4 @@
-"""The paper's cost models (section 5): what a run should take, from what it streams. Strategy-P without disks."""
+"""The paper's cost models (section 5): the time of a run, by the bytes that it copies (Strategy-P, no disks)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Machine", "predict_pass", "predict_search"]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What has to be measured once; bandwidths in bytes per second, times in seconds.
+    """What has to be measured on a machine; bandwidths are in bytes per second, times in seconds.
 
     Parameters
     ----------
     chunk_bandwidth : float
         The paper's c1: one large copy.
     stream_bandwidth : float
-        c2: copies of the size of a page.
+        c2: copies of one page each.
     call_seconds : float
-        One launch of a kernel: t_call(x) is x times this.
+        The time of launching a kernel. The paper's t_call(x) is x times this.
     last_kernel_seconds : float
-        t_kernel: the kernels on the last small and the last large page, which no copy hides.
+        t_kernel: the time of the kernels on the last small and the last large page. No copy runs beside them.
     sync_seconds : float
-        t_sync: the merge of WA among the devices.
+        t_sync: the time of merging WA between devices.
     """
 
     chunk_bandwidth: float
@@ -53,7 +53,7 @@ def predict_pass(
     page_bytes : int
         The bytes of SP and LP: of all pages.
     calls : int
-        Kernels that are launched; S + L if each page is sent alone.
+        How many kernels are launched: S + L if each page is copied alone.
     num_devices : int
         N.
 
@@ -88,10 +88,10 @@ def predict_search(
     written_bytes : int
         The bytes of WA.
     levels : sequence of (int, int)
-        Of each level: the bytes of its pages and their RA, and how many kernels are launched.
+        For each level: the bytes of its pages with their RA, and how many kernels are launched.
     hit_rate : float
-        r_hit, 0 to 1: the share of the pages that are on the device already. With a cache of B pages the paper takes
-        B / (S + L).
+        r_hit, 0 to 1: the share of the pages that are on the device already. For a cache of B pages the paper sets it
+        to B / (S + L).
     num_devices : int
         N.
     skew : float
@@ -105,7 +105,7 @@ def predict_search(
     Raises
     ------
     InputError
-        For a hit rate or a skew outside these bounds.
+        If the hit rate or the skew is outside these bounds.
     """
     if not 0 <= hit_rate <= 1:
         raise InputError(f"predict_search: hit_rate is {hit_rate}; wanted 0 to 1")

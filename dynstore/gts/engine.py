@@ -27,41 +27,45 @@ KINDS = ("bfs", "pagerank")
 
 
 class GTS(Engine):
-    """Runs algorithms over a topology that need not fit the device: its pages are streamed through it.
+    """Runs algorithms on a graph in pages, which may be larger than the device's memory.
 
-    On the device are what an algorithm writes (WA), buffers for pages, and a cache of pages. One run at a time.
+    An algorithm copies one page after the other to the device, and works on it there. What the algorithm writes (the
+    paper's WA, such as ranks) stays on the device. So do buffers for pages, and pages that are kept. An engine does
+    one run at a time.
 
     Parameters
     ----------
     topology : PagedTopology
     device : {"auto", "cpu", "cuda"}
-        "auto" takes CUDA if it works, else the host, where pages are streamed through host kernels.
+        "auto" takes CUDA if it works, else the host. The host runs the same algorithms, without copies to a device.
     streams : int
-        CUDA streams. Each has a buffer: while one copies, others compute.
+        How many CUDA streams there are. Each has a buffer for pages. While one stream copies, others compute.
     cache_pages : int
         How many pages are kept on the device.
     cache : {"fixed", "lru"}
-        "fixed" keeps the first pages: an algorithm that reads all pages in turn finds them each time. "lru" is the
-        paper's: the pages that were used last. In such an algorithm it finds nothing, unless it holds all pages.
+        Which pages are kept. "fixed": the first ones. "lru": those that were used last, as in the paper. An algorithm
+        that reads all pages in turn finds the fixed pages each time. In an LRU cache it finds no page, unless the cache
+        holds all pages.
     copy_bytes : int
-        Neighbouring pages are sent together up to so many bytes. With "lru", and with 0, each page is sent alone, as
-        in the paper.
+        Neighbouring pages are copied together, up to this many bytes. With 0 each page is copied alone, as in the
+        paper; so it is with ``cache="lru"``.
     host_bytes : int, optional
-        Of a topology on disk: how much of it is loaded into pinned host memory. The rest is read from disk each time.
-        By default all of it is loaded.
+        For a topology on disk: how many bytes of it are loaded into pinned host memory. The rest is read from disk in
+        each pass. By default all of it is loaded.
     technique : {"edge", "vertex", "hybrid"}
-        On CUDA, how many threads work on a vertex of a small page: 32, 1, or as many as the pages that are sent
-        together have neighbours a vertex.
+        On CUDA, how many threads work on a vertex of a small page. "edge": 32. "vertex": 1. "hybrid": about as many as
+        the mean number of neighbours, on the pages that are copied together.
     attributes : {"streamed", "resident"}
-        Where attributes are that are only read, such as PageRank's last ranks. "streamed": on the host, from where they
-        go to the device with their pages, as in the paper. "resident": on the device, which needs more memory there.
+        Where the arrays are that an algorithm only reads (the paper's RA, such as PageRank's last ranks). "streamed":
+        on the host; a part is copied with each page, as in the paper. "resident": on the device, which takes more of
+        its memory.
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
         The library of the results.
 
     Attributes
     ----------
     last_run : RunReport
-        What the last run has streamed.
+        How many passes, pages and bytes the last run took.
 
     Examples
     --------
@@ -100,7 +104,7 @@ class GTS(Engine):
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of the device's memory that are in use between runs."""
+        """Bytes of device memory that the engine takes between runs."""
         return self._streamer.device_bytes
 
     def bfs(self, start: Any, depth_limit: int | None = None, return_predecessors: bool = True) -> Frame:
@@ -171,7 +175,7 @@ class GTS(Engine):
     def pagerank(
         self, alpha: float = 0.85, max_iter: int = 100, tol: float = 1.0e-5, fail_on_nonconvergence: bool = True
     ) -> Frame | tuple[Frame, bool]:
-        """Rank vertices by the chance that a random surfer is there. Weights are not used.
+        """Rank vertices by the probability that a random surfer is there. Weights are not used.
 
         Parameters
         ----------
@@ -180,8 +184,8 @@ class GTS(Engine):
         max_iter : int
             The most iterations.
         tol : float
-            Stop when an iteration changes the ranks by less than this in sum. 0 does all iterations, and needs less
-            memory on the device.
+            Stop when the ranks change by less than this in an iteration; the changes of all vertices are added. With 0
+            all iterations are done, and less device memory is needed.
         fail_on_nonconvergence : bool
             If False, return ``(frame, converged)``.
 
@@ -270,29 +274,31 @@ class GTS(Engine):
         start: Any = None,
         max_levels: int | None = None,
     ) -> list[np.ndarray]:
-        """Run kernels of your own: the paper's framework (Algorithm 1).
+        """Run kernels of your own over the pages: the paper's framework (Algorithm 1).
 
-        On the host a kernel is a function, compiled by Numba or not. On CUDA it is a function that Numba compiles, or
-        a kernel of Numba. ``docs/guides/larger-than-memory.md`` shows both.
+        On the host a kernel is a Python function, which Numba may have compiled. On CUDA it is a function that Numba
+        can compile, or a Numba kernel. ``docs/guides/larger-than-memory.md`` has an example of each.
 
         Parameters
         ----------
         small, large : function
-            The kernels for small and for large pages. They get ``words``, ``first``, ``count``, ``lanes``, ``starts``,
-            ``ranges`` and ``layout``; the parts of ``read``; if BFS-like, the bits of the pages for the next level,
-            which they set, and the level; ``written``; ``arguments``.
+            The kernels for small and for large pages. Their parameters are, in this order: ``words``, ``first``,
+            ``count``, ``lanes``, ``starts``, ``ranges`` and ``layout``; a part of each array of ``read``; with
+            ``kind="bfs"`` a bit for each page and the level; the arrays of ``written``; the numbers of ``arguments``.
+            A kernel sets the bits of the pages that the next level has to read.
         kind : {"bfs", "pagerank"}
-            "bfs": level by level, only the pages that kernels have marked. "pagerank": all pages once.
+            "bfs": run level by level; each level reads the pages whose bits are set. "pagerank": read all pages once.
         written : sequence of numpy.ndarray
-            WA: copied to the device before the run, and back after it.
+            Arrays that kernels write (WA). They are copied to the device before the run, and back after it.
         read : sequence of numpy.ndarray, shape (V,)
-            RA: a kernel gets the part of its pages' vertices, from the first vertex of the first page on.
+            Arrays that kernels only read (RA). A kernel gets the values of the vertices on its pages; the first item
+            is that of the first vertex of the first page.
         arguments : sequence of int or float
             Numbers that the kernels get.
         start : int, or a list or array of them
-            The vertices of level 0, if BFS-like.
+            With ``kind="bfs"``: the vertices of level 0.
         max_levels : int, optional
-            The most levels, if BFS-like.
+            With ``kind="bfs"``: how many levels are run at most.
 
         Returns
         -------

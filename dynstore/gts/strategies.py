@@ -1,7 +1,8 @@
 """Several devices: the paper's Strategy-P and Strategy-S (section 4), over a communicator of ranks with a device each.
 
-Both have one merge a level or an iteration, which the paper leaves out for BFS: a level needs the levels that other
-devices have found. In P it is a minimum, in S the chunks go to the hosts, from where they are streamed as RA.
+After each level or iteration the ranks merge what they have found. The paper does not do this for BFS; but a level
+needs the levels that other devices have found. Strategy-P takes the minimum. Strategy-S sends the chunks to all hosts,
+from where they are copied as RA.
 """
 
 from __future__ import annotations
@@ -194,31 +195,32 @@ class _Sharing(Engine):
 
 
 class ShardedGTS(_Sharing):
-    """Runs algorithms over several devices: the paper's two strategies, on ranks with a device each.
+    """Runs algorithms on several devices, by the paper's two strategies; each rank has a device.
 
-    All ranks make one with the same topology and options, and call its methods together. Results are on each rank.
+    Each rank makes such an object, with the same topology and options. All ranks call its methods at the same time.
+    Each rank gets the whole result.
 
     Parameters
     ----------
     comm : Communicator
         The connection to the other ranks; :func:`dynstore.distributed.run` passes one.
     topology : PagedTopology
-        Each rank needs all pages, in memory or on disk.
+        Each rank needs all pages, in its memory or on its disk.
     strategy : {"P", "S"}
-        "P", for performance: each device has all of WA, and streams its share of the pages. "S", for scalability: each
-        device has a chunk of WA, and streams all pages.
+        "P" (performance): each device has all of WA, and reads its share of the pages. "S" (scalability): each device
+        has a part of WA, a *chunk*, and reads all pages. WA is what an algorithm writes.
     streams, copy_bytes, host_bytes, technique, frames
         As for :class:`dynstore.gts.GTS`.
 
     Attributes
     ----------
     last_run : RunReport
-        What this rank has streamed in the last run.
+        What this rank has copied and launched in the last run.
 
     Raises
     ------
     InputError
-        For options that cannot be used, or a topology or strategy that differs between ranks.
+        If an option cannot be used, or the ranks have different topologies or strategies.
 
     Examples
     --------
@@ -277,10 +279,10 @@ class ShardedGTS(_Sharing):
 
 
 class MultiGTS(_Sharing):
-    """Runs algorithms over several devices: the paper's two strategies, on threads of this process.
+    """Runs algorithms as on several devices, by the paper's two strategies, on threads that share one device.
 
-    Each thread is a rank of a :class:`ShardedGTS`, and all share one device. So it shows what each device streams and
-    that results are right, not how much faster several GPUs are.
+    Each thread is a rank of a :class:`ShardedGTS`. This shows which pages each device would read, and that results are
+    right. It does not show how much faster several GPUs are.
 
     Parameters
     ----------
@@ -294,7 +296,7 @@ class MultiGTS(_Sharing):
     Attributes
     ----------
     last_runs : list of RunReport
-        What each device has streamed in the last run.
+        What each thread has copied and launched in the last run.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The page loop of Algorithm 1: pages and read-only attributes go to the device, each followed by its kernel."""
+"""The page loop of Algorithm 1: copy pages and their read-only attributes to the device, then launch their kernel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Settings:
 
 @dataclass(slots=True)
 class RunReport:
-    """What a run has streamed.
+    """What a run has copied and launched.
 
     Attributes
     ----------
@@ -50,15 +50,16 @@ class RunReport:
     pages : int
         Pages that kernels have read.
     hits : int
-        How many of them were on the device already.
+        How many of these pages were on the device already.
     page_bytes, sent_bytes, fetched_bytes : int
-        Bytes of pages that went to the device, and of attributes that went there and back.
+        Bytes of pages that were copied to the device, of attributes that were copied there, and of attributes that
+        were copied back.
     launches : int
-        Kernels on pages.
+        How many kernels were launched on pages.
     by_pass : list of (int, int)
-        Of each pass: bytes that went to the device, and kernels on pages.
+        For each pass: bytes that were copied to the device, and kernels that were launched.
     seconds : float
-        The run as a whole, on the host's clock.
+        The time of the whole run, by the host's clock.
     """
 
     passes: int = 0
@@ -78,10 +79,10 @@ class RunReport:
 
 
 class Streamer:
-    """Streams pages of one topology through one device.
+    """Streams the pages of one topology through one device.
 
-    Pages are in three zones: the first ones resident on the device, if the cache is "fixed"; the next ones in host
-    memory, pinned if the system allows it; the rest on disk.
+    Pages are in three places. With ``cache="fixed"`` the first pages are on the device. The next ones are in host
+    memory, pinned if the system allows it. The rest is on disk.
     """
 
     def __init__(self, topology: PagedTopology, backend: Backend, settings: Settings) -> None:
@@ -143,10 +144,7 @@ class Streamer:
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of the device's memory that are in use between runs.
-
-        Buffers, resident or cached pages, the RVT, and degrees that stay.
-        """
+        """Bytes of device memory in use between runs: buffers, kept pages, the RVT, and degrees if they stay."""
         degrees = () if self._degrees is None else (self._degrees,)
         return sum(int(array.nbytes) for array in (*self._buffers, self._resident, self._places, *self._rvt, *degrees))
 
@@ -185,7 +183,7 @@ class Streamer:
         arguments: Sequence[Any],
         read: Sequence[Array] = (),
     ) -> None:
-        """Let the kernels for small and for large pages process pages; return when all is done.
+        """Copy pages to the device and launch their kernels; return when all kernels have ended.
 
         Parameters
         ----------
@@ -195,7 +193,7 @@ class Streamer:
             For small and for large pages. They get the pages, then the parts of ``read``, then ``arguments``.
         arguments : sequence of arrays of the device and numbers
         read : sequence of array, shape (V,)
-            RA, of :meth:`make_read`: read-only attributes, of which a kernel gets those of its pages' vertices.
+            Read-only attributes (RA) from :meth:`make_read`. A kernel gets those of the vertices on its pages.
         """
         link, report = self.link, self.report
         before = report.page_bytes + report.sent_bytes, report.launches

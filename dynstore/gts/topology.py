@@ -31,17 +31,17 @@ class PagedTopology:
     ----------
     format : PageFormat
     pages : numpy.ndarray, shape (S + L, page_bytes), uint8
-        Perhaps mapped from a file.
+        For a topology on disk: mapped from the file.
     starts : numpy.ndarray, shape (S + L + 1,), int64
         The RVT's START_VID: the first vertex of each page. The last entry is V.
     ranges : numpy.ndarray, shape (S + L,), int64
         The RVT's LP_RANGE: -1 for a small page; for a large one, how many further pages its vertex has.
     degrees : numpy.ndarray, shape (V,), int32 or int64
-        How many neighbours each vertex has on all its pages. The dtype is the one in which results have vertices.
+        How many neighbours each vertex has, on all its pages together. Results have vertices in the same dtype.
     directed : bool
-        Whether edges have one direction. Otherwise both are stored.
+        Whether edges have a direction. If not, each edge is stored in both directions.
     least_weight : float
-        The least weight; 0 without weights.
+        The smallest weight; 0 without weights.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PagedTopology:
 
     @property
     def num_edges(self) -> int:
-        """How many neighbours are stored; an undirected edge counts twice, a loop once."""
+        """How many neighbours are stored. An edge of an undirected graph counts twice, a loop once."""
         return int(self.degrees.sum(dtype=np.int64))
 
     @property
@@ -146,17 +146,17 @@ class PagedTopology:
         return offsets, indices, weights if self.format.weighted else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the pages and the RVT to a new folder, from which :func:`dynstore.gts.open_topology` maps them.
+        """Write the pages and the RVT to a new folder. :func:`dynstore.gts.open_topology` opens it.
 
         Parameters
         ----------
         path : str or os.PathLike
-            The folder; the one above it must be there.
+            The new folder. The folder that contains it must exist.
 
         Raises
         ------
         OSError
-            If the folder is there already, or cannot be written.
+            If the folder exists already, or cannot be written.
         """
         folder = Path(path)
         FILES.make_folder(folder)
@@ -178,14 +178,14 @@ class PagedTopology:
 
 
 def open_topology(path: str | os.PathLike[str], verify: bool = False) -> PagedTopology:
-    """Open a folder that :meth:`PagedTopology.save` has written; the pages stay on disk, and are mapped.
+    """Open a folder that :meth:`PagedTopology.save` has written. The pages stay on disk; they are mapped.
 
     Parameters
     ----------
     path : str or os.PathLike
     verify : bool
-        Whether to read all pages, and compare their checksum. That of the RVT and of the degrees is compared always. A
-        damaged page can crash the program that reads it.
+        Whether to read all pages and compare their checksum. The checksums of the RVT and of the degrees are always
+        compared. A damaged page can crash the program that reads it.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def open_topology(path: str | os.PathLike[str], verify: bool = False) -> PagedTo
     Raises
     ------
     SavedGraphError
-        If the folder is no saved topology, or a file in it has another size or checksum.
+        If the folder is not a saved topology, or the size or the checksum of a file is wrong.
     """
     folder, skipped = Path(path), () if check_flag("open_topology", "verify", verify) else ("pages",)
     try:

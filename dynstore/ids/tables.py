@@ -156,7 +156,7 @@ class IntegerTable(IdTable):
         if unknown is None:
             for name, part in zip(names, parts, strict=True):
                 read_column(caller, backend, name, part, INT64)
-            raise AssertionError("a column has what is no id, and reads well")
+            raise AssertionError("the kernel found an invalid id, but reading the columns again found none")
         new = kernels.sort_ids(backend, unknown.new) if unknown.new.shape[0] else unknown.new
 
         def number(numbers: Array) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, Frame, Frames
 
-__all__ = ["LIBRARIES", "check_frames", "frame_library", "make_cudf_frame", "make_cudf_series", "make_frame"]
+__all__ = ["LIBRARIES", "check_frames", "frame_library", "make_cudf_frame", "make_frame"]
 
 # Library -> how to install it.
 LIBRARIES = {
@@ -134,17 +134,6 @@ def make_cudf_frame(cudf: Any, columns: Mapping[str, Any]) -> Frame:
     table = pylibcudf.Table(series)
     frame = cudf.DataFrame.from_pylibcudf(table, {"columns": list(columns)})
     return frame
-
-
-def make_cudf_series(array: Array) -> Any:
-    """Make a cuDF series over the memory of a contiguous array of numbers on the GPU.
-
-    Frames that :func:`make_cudf_frame` makes of it share the memory: cuDF copies it when one of them is written to.
-    """
-    import cudf
-    import pylibcudf
-
-    return cudf.Series.from_pylibcudf(pylibcudf.Column.from_cuda_array_interface(array))
 
 
 def _is_packed_on_gpu(array: Array) -> bool:

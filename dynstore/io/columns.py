@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
 from dynstore.errors import InputError
@@ -30,6 +30,10 @@ class ColumnChoice:
         """Whether any column is chosen by name, so that the file must have a header."""
         asked = (self.source, self.destination, self.weight, self.time, self.op)
         return any(isinstance(column, str) and not column.isdecimal() for column in asked)
+
+    def named(self) -> str:
+        """Return the names of the roles for which a column was chosen."""
+        return ", ".join(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
     roles_of: dict[int, str] = {}
     for role, number in numbers.items():
         if number in roles_of:
-            raise InputError(f"{where}: column {number} is asked for as {roles_of[number]} and as {role}; wanted two")
+            raise InputError(
+                f"{where}: column {number} is named as {roles_of[number]} and as {role}; wanted two columns"
+            )
         roles_of[number] = role
     return Columns(**numbers)
 
@@ -116,4 +122,4 @@ def _usual(
     for number in range(width):
         if number not in taken:
             return number
-    raise InputError(f"{where}: no column is left for the {role}; the file has {width}")
+    raise InputError(f"{where}: no column is left for the {role}; the file has {width} column{'s' * (width != 1)}")

@@ -131,14 +131,21 @@ def _read_other(
     """Read the contents of a file that is not Parquet, though its name may say so."""
     if data.startswith(BANNER) or _suffix(where) == ".mtx":
         if choice not in (ColumnChoice(), ColumnChoice(weight="weight")):
-            raise InputError(f"{where}: Matrix Market files know their columns; wanted none, or weight='weight'")
+            raise InputError(
+                f"{where}: got {choice.named()}; the columns of a Matrix Market file are fixed. Leave these options "
+                "out; weight='weight' reads the values"
+            )
         table = read_matrix_market(where, data, limits)
         if choice.weight is not None and table.weight is None:
-            raise InputError(f"{where}: a pattern has no weights; leave the weight out")
+            raise InputError(
+                f"{where}: got weight='weight'; a matrix of the field 'pattern' has no values. Leave it out"
+            )
         return table
     if _suffix(where) == ".graph":
         if choice != ColumnChoice():
-            raise InputError(f"{where}: METIS files know their columns; wanted none")
+            raise InputError(
+                f"{where}: got {choice.named()}; the columns of a METIS file are fixed. Leave these options out"
+            )
         return read_metis(where, data, limits.max_id)
     if _suffix(where) == ".parquet":
         raise FileFormatError(f"{where}: not a Parquet file: it does not start with 'PAR1'")

@@ -108,7 +108,7 @@ class OperationTable:
         if bool(bad.any()):
             place = int(bad.argmax())
             raise InputError(
-                f"{self._caller}: `{name}` is {float(array[place])} at row {int(rows[place])}; wanted an integer there"
+                f"{self._caller}: `{name}` is {float(array[place])} at row {int(rows[place])}; wanted an integer"
             )
         return array.astype(np.int64)
 
@@ -118,7 +118,9 @@ class OperationTable:
         try:
             counts = read_integers(self._caller, self._backend, name, values)
         except InputTypeError as error:
-            raise InputTypeError(f"{self._caller}: `{name}` must be integers where it is read") from error
+            raise InputTypeError(
+                f"{self._caller}: `{name}` has other values than integers; wanted integers in the rows that need it"
+            ) from error
         if bool((counts < 0).any()):
             place = int((counts < 0).argmax())
             raise InputError(
@@ -138,6 +140,7 @@ class OperationTable:
         count = length_of(self._caller, name, column)
         if count != self._count:
             raise InputError(
-                f"{self._caller}: `{name}` has {count} items, the operations are {self._count}; they must be equal"
+                f"{self._caller}: `{name}` has {count} items, the column of operations has {self._count}; "
+                "they must be equal"
             )
         return column

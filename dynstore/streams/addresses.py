@@ -1,18 +1,49 @@
-"""Sources by their addresses."""
+"""The source that a stream is given: an object, edges in memory, or an address."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from dynstore.errors import DynstoreError, InputError, StreamError, type_name
-from dynstore.streams.source import Source
+import numpy as np
 
-__all__ = ["SCHEMES", "open_source"]
+from dynstore.errors import DynstoreError, InputError, InputTypeError, StreamError, type_name
+from dynstore.input.forms import is_frame
+from dynstore.io import EventTable
+from dynstore.streams.source import IterableSource, Source, TableSource
+
+__all__ = ["SCHEMES", "as_source", "open_source"]
+
+METHODS = ("poll", "seek", "commit", "pause")
 
 SCHEMES = (
     "redis://HOST:PORT/KEY, nats://HOST:PORT/SUBJECT, kafka://HOST:PORT/TOPIC, grpc://HOST:PORT/TICKET, "
     "or the path of a text file"
 )
+
+
+def as_source(given: Any) -> Source:
+    """Return a source of what a stream was given."""
+    if all(hasattr(given, name) for name in METHODS):
+        source: Source = given
+        return source
+    if isinstance(given, str):
+        return open_source(given)
+    if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
+        return TableSource(given)
+    first = given[0] if isinstance(given, list) and given else None
+    if isinstance(first, tuple) and first and isinstance(first[0], int | np.integer | str):
+        return TableSource(given)
+    if isinstance(given, Iterable):
+        return IterableSource(given)
+    missing = [name for name in METHODS if not hasattr(given, name)]
+    if len(missing) < len(METHODS):
+        raise InputError(f"Stream: the source {type_name(given)} has no {', '.join(missing)}; wanted a Source")
+    raise InputTypeError(
+        f"Stream: source is a {type_name(given)}; wanted a Source, an iterable of batches, edges in any form, "
+        "or an address such as 'redis://localhost:6379/edges'"
+    )
 
 
 def open_source(address: str, follow: bool = True) -> Source:

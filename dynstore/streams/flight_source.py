@@ -15,17 +15,23 @@ LOOK_S = 0.1
 
 
 class FlightSource(BaseSource):
-    """What a Flight server sends for a ticket, a record batch at a time.
+    """The record batches that an Arrow Flight server sends for a ticket.
 
-    A position is a number of batches. Flight knows no positions, so nothing is committed: after a restart the server
-    sends all again, and the first batches are skipped; the position is kept by the log of a database only.
+    A position is a number of batches. Flight has no positions, so nothing is committed to the server. After a restart
+    it sends all batches again. With the graph of a database, whose log keeps the position, the first batches are
+    skipped.
 
     Parameters
     ----------
     ticket : str or bytes
-        The ticket of ``do_get``.
+        The ticket for the server's ``do_get``.
     location : str
-        The server.
+        The address of the server. It is connected to when the stream starts.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without pyarrow.
     """
 
     def __init__(self, ticket: str | bytes, location: str = "grpc://localhost:8815") -> None:

@@ -36,10 +36,11 @@ class FileSource(BaseSource):
     Parameters
     ----------
     path : str or path
+        The file. "~" stands for the home folder.
     follow : bool
         Wait for more at the end. If False, the source ends there, and the last line needs no line feed.
     delimiter : str, optional
-        By default it is seen from the first row.
+        The character between two fields. By default it is found from the first row.
     header : bool, optional
         Whether the first row has names. By default it has if none of its fields is a number. Without names, the first
         two columns are "source" and "destination", the others "2", "3" and so on.
@@ -85,8 +86,8 @@ class FileSource(BaseSource):
         size = os.fstat(self._file.fileno()).st_size
         if position > size:
             raise InputError(
-                f"FileSource: {str(self._path)!r} has {size} bytes; wanted to go on at {position}. It was truncated or "
-                "replaced since"
+                f"FileSource: cannot go on at byte {position} of {str(self._path)!r}, which has {size} bytes: it was "
+                "truncated or replaced"
             )
         self._wanted = position
 

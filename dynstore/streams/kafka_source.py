@@ -18,20 +18,30 @@ _log = logging.getLogger("dynstore")
 
 
 class KafkaSource(BaseSource):
-    """All partitions of a topic of Kafka; each message has many rows, as :func:`dynstore.streams.encode` makes.
+    """All partitions of a topic of Kafka. Each message has many rows: the bytes of :func:`dynstore.streams.encode`.
 
     A position is a dict of partitions and their next offsets. It is committed to the consumer group. Rows of one
-    partition keep their order. It is tested on librdkafka's mock cluster.
+    partition keep their order. The source is tested on librdkafka's mock cluster only.
 
     Parameters
     ----------
     topic : str
+        It must exist.
     group : str
         The consumer group; a new one begins with the first message.
     servers : str
-        ``bootstrap.servers``.
+        The addresses of the servers, by comma: Kafka's option ``bootstrap.servers``.
     **options
         Other options of ``confluent_kafka.Consumer``, with underscores for dots.
+
+    Raises
+    ------
+    InputError
+        If there is no such topic.
+    MissingDependencyError
+        Without the package confluent-kafka.
+    confluent_kafka.KafkaException
+        If the servers do not answer within 10 seconds.
     """
 
     def __init__(self, topic: str, group: str = "dynstore", servers: str = "localhost:9092", **options: Any) -> None:

@@ -38,11 +38,18 @@ def encode(edges: Any, format: Literal["arrow", "json"] = "arrow") -> bytes:  # 
     bytes
         What :func:`decode` reads.
 
+    Raises
+    ------
+    InputError
+        For another format, and for what is neither a frame, a dict of columns nor edges.
+    MissingDependencyError
+        Without pyarrow.
+
     Examples
     --------
     >>> from dynstore.streams import decode, encode
     >>> encode([(0, 1)], "json")
-    b'{"source": 0, "destination": 1}\\\\n'
+    b'{"source": 0, "destination": 1}\\n'
     >>> decode(encode([(0, 1), (1, 2)]))["destination"].to_pylist()
     [1, 2]
     """
@@ -66,7 +73,7 @@ def _as_table(pyarrow: Any, edges: Any) -> Any:
     edges = open_edges("encode", edges)
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
-            raise InputError(f"encode: a tuple of {len(edges)} columns; wanted (src, dst[, weights])")
+            raise InputError(f"encode: got a tuple of {len(edges)} columns; wanted (src, dst[, weights])")
         return pyarrow.table(dict(zip(NAMES, map(pyarrow.array, edges), strict=False)))
     if hasattr(edges, "column_names"):
         return edges
@@ -94,6 +101,8 @@ def decode(message: bytes) -> Any:
     ------
     FileFormatError
         If it is neither.
+    MissingDependencyError
+        Without pyarrow, for a message in Arrow's format.
     """
     if not message.startswith(ARROW_START):
         return read_json_lines("decode", message)

@@ -35,9 +35,9 @@ class Tick:
     Attributes
     ----------
     name : str
-        The function's.
+        The name of the answer, such as "pagerank".
     version : int
-        The graph's version that the answer is for.
+        The version of the graph for which it was computed.
     event_time : int, float or numpy.datetime64, or None
         The newest time of the rows up to this version.
     result : frame
@@ -115,6 +115,7 @@ class StreamMonitor:
     Attributes
     ----------
     name : str
+        The name of the answer, such as "pagerank".
     latest : Tick or None
         The last tick. The callback may not have got it yet.
     """

@@ -23,19 +23,26 @@ _log = logging.getLogger("dynstore")
 
 
 class NatsSource(BaseSource):
-    """A subject of JetStream; each message has many rows, as :func:`dynstore.streams.encode` makes.
+    """A subject of NATS JetStream. Each message has many rows: the bytes of :func:`dynstore.streams.encode`.
 
     A position is a sequence number of the stream. The last committed one is kept in the key-value bucket "dynstore"
-    under ``name``. The reading consumer needs no acknowledgements, so after a crash nothing waits for a deadline.
+    under ``name``. Messages are not acknowledged one by one, so after a crash the source can be read at once.
 
     Parameters
     ----------
     subject : str
-        A stream must have it.
+        A stream of JetStream must store this subject.
     name : str
         The key under which the position is kept.
     url : str
-        The server.
+        The address of the server.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without the package nats-py.
+    StreamError
+        If the server does not answer.
     """
 
     def __init__(self, subject: str, name: str = "dynstore", url: str = "nats://localhost:4222") -> None:

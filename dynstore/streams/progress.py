@@ -33,8 +33,9 @@ class Progress:
     Attributes
     ----------
     state : {"ready", "running", "ended", "failed"}
+        "ready": not started yet. "failed": ended by an error.
     version : int
-        The graph's.
+        The version of the graph.
     batches : int
         Batches that were applied.
     arrived, applied, pending : int
@@ -56,9 +57,9 @@ class Progress:
         Milliseconds from the arrival of a row to the answers that include it; without monitors, to the update of the
         graph. A GPU may still be writing at this moment; the next read of the graph waits for that.
     ms : dict
-        Mean milliseconds a batch: "read" by the reader, "copy", "wait", "update", "monitors", "questions". On a GPU
-        the copy of a batch runs beside what comes before; "wait" is how long the graph waits for it, and
-        for other ranks.
+        The mean milliseconds that a batch takes in each stage: "read" (the source), "copy" (to the GPU), "wait",
+        "update" (of the graph), "monitors" (the answers), "questions". A batch is copied while the one before it is
+        applied; "wait" is how long the graph waits for the copy, and for other ranks.
     skipped_ticks : int
         Ticks that a slow callback did not get, because a newer tick came.
     logged_bytes : int

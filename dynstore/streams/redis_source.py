@@ -15,21 +15,30 @@ MOST = 256  # messages a call
 
 
 class RedisSource(BaseSource):
-    """A stream of Redis; each message has many rows in its field ``edges``, as :func:`dynstore.streams.encode` makes.
+    """A stream of Redis. Its messages have many rows each, in the field ``edges``.
+
+    The field holds the bytes of :func:`dynstore.streams.encode`.
 
     A position is the id of a message. A consumer group keeps the last committed one, as its last delivered id
-    (``XGROUP SETID``), so no message is pending or claimed. One reader uses a group at a time.
+    (``XGROUP SETID``), so no message is pending or claimed. Only one reader may use a group at a time.
 
     Parameters
     ----------
     key : str
-        The stream. It may be empty or missing.
+        The key of the stream. It may be empty or missing.
     group : str
         The name under which the position is kept; a new group begins with the first message.
     url : str
-        The server.
+        The address of the server.
     client : redis.Redis, optional
         Use this client instead of ``url``.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without the package redis.
+    redis.RedisError
+        If the server does not answer, or the key is no stream.
     """
 
     def __init__(

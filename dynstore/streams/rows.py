@@ -214,7 +214,8 @@ class RowReader:
         times, dated = read_times(CALLER, self._host, name, parse_dates(CALLER, name, column))
         if len(times):
             if self.dated is not None and dated != self.dated:
-                raise InputTypeError(f"{CALLER}: `{name}` has numbers in some batches, date-times in others")
+                got, before = ("date-times", "numbers") if dated else ("numbers", "date-times")
+                raise InputTypeError(f"{CALLER}: `{name}` has {got}; wanted {before}, as in the batches before")
             self.dated = dated
         host: np.ndarray = times
         return host

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from dynstore.errors import InputError, InputTypeError, type_name
-from dynstore.input.forms import check_lengths, is_frame, length_of, open_edges
+from dynstore.errors import InputError
+from dynstore.input.forms import check_lengths, length_of, open_edges
 from dynstore.io import EventTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BaseSource", "IterableSource", "Source", "TableSource", "as_source"]
-
-METHODS = ("poll", "seek", "commit", "pause")
+__all__ = ["BaseSource", "IterableSource", "Source", "TableSource"]
 
 
 class Source(Protocol):
     """The origin of a stream's rows.
 
-    A stream calls all methods from one thread. A position is whatever JSON can hold: numbers, strings, lists, dicts.
+    Write a class with these methods to read from a server or file of another kind; it need not be a subclass. A stream
+    calls all methods from one thread. A position may be anything that JSON can hold: numbers, strings, lists, dicts.
 
-    A source may have a method ``close()``; it is called once, at the end.
+    A source may also have a method ``close()``; it is called once, at the end.
     """
 
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
@@ -33,9 +30,14 @@ class Source(Protocol):
         Parameters
         ----------
         max_rows : int
-            About how many rows are wanted.
+            About how many rows to return. More are allowed: a source may return a message as a whole.
         timeout : float
             How long to wait for the first of them, in seconds.
+
+        Returns
+        -------
+        tuple or None
+            The rows (a frame, a tuple or a dict of columns), and the position behind the last of them.
 
         Raises
         ------
@@ -85,12 +87,12 @@ class BaseSource:
 
 
 class IterableSource(BaseSource):
-    """An iterable of batches; a position is the number of batches.
+    """An iterable of batches, such as a generator. A position is a number of batches.
 
     Parameters
     ----------
     batches : iterable
-        Of frames, tuples of columns, lists of rows, or dicts of columns.
+        Each item is a batch: a frame, a tuple of columns, a list of rows, or a dict of columns.
     """
 
     def __init__(self, batches: Iterable[Any]) -> None:
@@ -111,13 +113,12 @@ class IterableSource(BaseSource):
 
 
 class TableSource(BaseSource):
-    """One frame, tuple of columns, dict of columns or :class:`dynstore.io.EventTable`, read in slices.
-
-    A position is the number of rows.
+    """A table in memory, read in slices. A position is a number of rows.
 
     Parameters
     ----------
     table : frame, tuple, dict or EventTable
+        A frame, a tuple of columns, a dict of columns, or a :class:`dynstore.io.EventTable`.
     """
 
     def __init__(self, table: Any) -> None:
@@ -168,28 +169,3 @@ def _rows(table: Any, first: int, last: int) -> Any:
     if hasattr(table, "iloc"):
         return table.iloc[first:last]
     return table.slice(first, last - first)  # polars, pyarrow
-
-
-def as_source(given: Any) -> Source:
-    """Return a source of what a stream was given."""
-    if all(hasattr(given, name) for name in METHODS):
-        source: Source = given
-        return source
-    if isinstance(given, str):
-        from dynstore.streams.addresses import open_source
-
-        return open_source(given)
-    if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
-        return TableSource(given)
-    first = given[0] if isinstance(given, list) and given else None
-    if isinstance(first, tuple) and first and isinstance(first[0], int | np.integer | str):
-        return TableSource(given)
-    if isinstance(given, Iterable):
-        return IterableSource(given)
-    missing = [name for name in METHODS if not hasattr(given, name)]
-    if len(missing) < len(METHODS):
-        raise InputError(f"Stream: the source {type_name(given)} has no {', '.join(missing)}; wanted a Source")
-    raise InputTypeError(
-        f"Stream: source is a {type_name(given)}; wanted a Source, an iterable of batches, edges in any form, "
-        "or an address such as 'redis://localhost:6379/edges'"
-    )

@@ -15,6 +15,7 @@ from dynstore.distributed.graph import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.input.times import read_span
+from dynstore.streams.addresses import as_source
 from dynstore.streams.applying import Applier
 from dynstore.streams.engine import POLL_S, Engine, Limits, Question
 from dynstore.streams.journal import find_journal
@@ -22,7 +23,6 @@ from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
 from dynstore.streams.rows import RowReader, keeps_times
-from dynstore.streams.source import as_source
 from dynstore.streams.staging import make_staging
 from dynstore.streams.together import TogetherApplier, TogetherEngine
 from dynstore.windows.window import Window

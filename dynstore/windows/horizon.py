@@ -158,21 +158,27 @@ class Horizon:
         name = time if isinstance(time, str) else "time"
         if time is None or isinstance(time, str):
             if isinstance(edges, tuple):
-                raise InputError("slide: the window is by='time', and edges is no frame; pass time=<array of times>")
+                raise InputError(
+                    "slide: got edges without times, which a window by='time' needs; pass time=<array of times>, or a "
+                    "frame"
+                )
             time = split_columns("slide", edges, (name, name, None))[0][1]
         times, dated = read_times("slide", backend, name, time)
         if times.shape[0] != count:
             raise InputError(f"slide: `{name}` has {times.shape[0]} items, the edges have {count}; they must be equal")
         if count and dated != self.dated:
-            wanted = "date-times" if self.dated else "numbers"
-            other = "a length such as '1h'" if dated else "a number as length"
+            got, wanted = ("date-times", "numbers") if dated else ("numbers", "date-times")
+            own, other = (
+                ("a number", "a length such as '1h'") if dated else ("a length of time", "a number as its length")
+            )
             raise InputTypeError(
-                f"slide: `{name}` must hold {wanted}, as the window's length is one of {wanted}; these need {other}"
+                f"slide: `{name}` has {got}; wanted {wanted}, as the window's length is {own}. For {got}, make the "
+                f"window with {other}"
             )
         if kept is None or kept.dtype == times.dtype:
             return times
         if count and times.dtype == np.float64:
-            raise InputTypeError(f"slide: `{name}` is float64; the times before were integers")
+            raise InputTypeError(f"slide: `{name}` is float64; wanted integers, as in the batches before")
         return times.astype(kept.dtype)
 
 

@@ -106,9 +106,9 @@ class Window:
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
         self.is_behind = G.number_of_edges() > 0  # its rows are not here
         if self.is_behind and getattr(G, "database", None) is None:
-            raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted one without edges")
+            raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted an empty graph, see clear()")
         if G.attached_window() is not None:
-            raise InputError(f"{CALLER}: the graph has another window; wanted one without")
+            raise InputError(f"{CALLER}: another window fills this graph already; wanted a graph for each window")
         self.graph, self.by, self.keep, self.length, self.step = G, by, keep, length, step
         self._horizon = make_horizon(by, length, step)
         self._newest: int | float | None = None
@@ -181,9 +181,8 @@ class Window:
             If memory runs out. The graph and the window are unchanged.
         """
         if self.is_behind:
-            raise InputError(
-                "slide: the window lacks the rows of its graph's edges; wanted a Stream to read them again"
-            )
+            hint = "let a Stream read them again, or clear() the graph and make a new window"
+            raise InputError(f"slide: the graph has edges whose rows the window does not have; {hint}")
         if self.keep == "count" and (weight is not None or default_weight is not None):
             raise InputError("slide: weights were given, but keep='count' counts rows; leave weight= out")
         if default_weight is not None:

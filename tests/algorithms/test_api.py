@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import random
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -14,7 +12,6 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore.algorithms.inputs import all_vertices
 from dynstore.errors import InputError
 from tests.algorithms.kites import both_dtypes, check_frame, column, host, kite, reference
 
@@ -151,31 +148,6 @@ def test_betweenness_of_tiny_graphs_is_a_number(device: str, num_vertices: int, 
     graph.insert_vertices([num_vertices - 1])
     values = host(dynstore.betweenness_centrality(graph, endpoints=endpoints))["betweenness_centrality"]
     assert values.tolist() == [0.0] * num_vertices
-
-
-def test_on_a_gpu_results_share_the_column_of_vertices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays stand in for cuDF's series; ``test_cudf.py`` shows that cuDF copies a column that is written to."""
-    series = SimpleNamespace(from_pylibcudf=lambda column: column)
-    column = SimpleNamespace(from_cuda_array_interface=lambda array: array)
-    graph = dynstore.DynamicGraph(device="cpu")
-
-    def shown() -> Any:
-        with monkeypatch.context() as patched:
-            patched.setitem(sys.modules, "cudf", SimpleNamespace(Series=series))
-            patched.setitem(sys.modules, "pylibcudf", SimpleNamespace(Column=column))
-            patched.setattr("dynstore.algorithms.inputs.frame_library", lambda backend, frames: "cudf")
-            patched.setattr(graph.backend, "on_gpu", True)
-            return all_vertices(graph)
-
-    assert shown().tolist() == []
-    graph.insert_vertices([2])
-    first = shown()
-    assert first.tolist() == [0, 1, 2]
-    graph.insert_edges(([0], [1]))
-    assert shown() is first
-    assert all_vertices(graph) is not first  # on the host each result has its own
-    graph.insert_vertices([3])
-    assert (shown().tolist(), first.tolist()) == ([0, 1, 2, 3], [0, 1, 2])
 
 
 SIGNATURES = {

@@ -212,7 +212,7 @@ def test_a_report_says_why() -> None:
     assert set(report.expected) == {"warm", "recomputed", "incremental"}
     assert report.expected["recomputed"] > 0
     assert str(report).startswith(f"version 2: {monitor.path} in ")
-    assert "such changes were not measured yet; expected: warm unknown, recomputed " in str(report)
+    assert "no time is known for so many changes; expected: warm unknown, recomputed " in str(report)
 
 
 def test_ranks_start_from_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def test_temporal_files_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_or_no_data_set() -> None:
-    with pytest.raises(InputError, match="data-dir: '/no/folder' is no folder"):
+    with pytest.raises(InputError, match="--data-dir is '/no/folder', which is no folder"):
         check_data_dir(Path("/no/folder"))
     with pytest.raises(InputError, match="unknown data set 'wikis'"):
         load("wikis")

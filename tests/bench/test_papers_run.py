@@ -94,13 +94,13 @@ def test_stores_and_options_of_the_user() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 0}, "steps: got 0"),
-        ({"shrink": 0}, "shrink: got 0"),
-        ({"seed": -1}, "seed: got -1"),
-        ({"limit_s": 0.0}, "limit-seconds: got 0; wanted more than 0"),
+        ({"steps": 0}, "--steps is 0"),
+        ({"shrink": 0}, "--shrink is 0"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"limit_s": 0.0}, "--limit-seconds is 0; wanted more than 0"),
         ({"data": "pokek"}, "unknown data set 'pokek'; known: .* Did you mean 'pokec'"),
         ({"device": "tpu"}, "unknown device 'tpu'"),
-        ({"store_options": {"no": {}}}, "an option for store 'no', which is not among the stores: adjlists, "),
+        ({"store_options": {"no": {}}}, "--store-option names the store 'no'; wanted one of adjlists, "),
     ],
 )
 def test_jobs_that_cannot_run(options: dict[str, Any], message: str) -> None:

@@ -52,7 +52,7 @@ def test_a_difference_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         ({"steps": 0}, "steps is 0; wanted at least 1"),
-        ({"weighted": True}, "leave --weight out"),
+        ({"weighted": True}, "got --weight; --suite slides makes its own"),
         ({"kinds": ("mean",)}, "unknown kind 'mean'; known: 'count', 'latest', 'sum'"),
         ({"stores": ("gpma*",)}, "unknown store"),
     ],

@@ -132,20 +132,25 @@ def test_batches_are_counts_or_shares_of_the_whole_dataset(text: str | int, even
 
 @pytest.mark.parametrize("text", ["", "%", "0", "-1", "0%", "101%", "1.5", "nan%", "inf%", "many", 0])
 def test_other_batches_are_refused(text: str | int) -> None:
-    with pytest.raises(InputError, match="wanted a count such as 500, or a share of the dataset such as 1%"):
+    with pytest.raises(InputError, match="wanted a count such as 500, or a share of all events such as 1%"):
         parse_batch(text, 1000)
 
 
 @pytest.mark.parametrize(
     ("window", "batch", "slides", "message"),
     [
-        (0.0, 1, 1, "window: got 0; wanted a share"),
-        (1.0, 1, 1, "window: got 1; wanted a share"),
-        (float("nan"), 1, 1, "window: got nan; wanted a share"),
-        (0.01, 1, 1, "is no event"),
-        (0.5, 6, 1, "batch: 6 events are more than the window's 5"),
-        (0.5, 1, 0, "steps: got 0; wanted at least 1"),
-        (0.5, 2, 3, "3 slides of 2 events (one of them warms up) do not fit behind a window of 5 of the stream's 10"),
+        (0.0, 1, 1, "--window is 0; wanted a share"),
+        (1.0, 1, 1, "--window is 1; wanted a share"),
+        (float("nan"), 1, 1, "--window is nan; wanted a share"),
+        (0.01, 1, 1, "has no event"),
+        (0.5, 6, 1, "--batch has 6 events, the window 5"),
+        (0.5, 1, 0, "--steps is 0; wanted at least 1"),
+        (
+            0.5,
+            2,
+            3,
+            "2 steps and one to warm up need 6 events behind a window of 5; the stream has 10 events, enough for 1",
+        ),
     ],
 )
 def test_cuts_that_do_not_fit_are_refused(window: float, batch: int, slides: int, message: str) -> None:

@@ -115,9 +115,9 @@ def test_a_wrong_answer_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"algorithms": ("betweenness_centrality",)}, "unknown tracked answer 'betweenness_centrality'"),
         ({"stores": ("no",)}, "unknown store"),
         ({"kinds": ("slide",)}, "unknown kind 'slide'"),
-        ({"window": 1.0}, "window: got 1; wanted a share"),
-        ({"batch": "30,none"}, "got 'none'"),
-        ({"batch": 10**6}, "the smallest is 1000000; the stream has 13838 distinct edges"),
+        ({"window": 1.0}, "--window is 1; wanted a share"),
+        ({"batch": "30,none"}, "--batch is 'none'"),
+        ({"batch": 10**6}, "the smallest --batch is 1000000 edges; wanted at most"),
     ],
 )
 def test_jobs_that_cannot_run(options: dict[str, Any], message: str) -> None:

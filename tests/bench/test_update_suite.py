@@ -60,13 +60,13 @@ def test_a_store_that_loses_edges_is_found_out(monkeypatch: pytest.MonkeyPatch) 
     ("options", "message"),
     [
         ({"steps": 0}, "steps is 0"),
-        ({"weighted": True}, "takes no weights"),
-        ({"stores": ()}, "got none"),
+        ({"weighted": True}, "does not use the weights"),
+        ({"stores": ()}, "--store is missing"),
         ({"stores": ("merge", "merge")}, "each once"),
         ({"stores": ("no",)}, "unknown store"),
         ({"kinds": ("stream", "hubs")}, "unknown kind 'hubs'"),
-        ({"batch": "30,none"}, "got 'none'"),
-        ({"batch": 10**6}, "take 22000000 edges"),
+        ({"batch": "30,none"}, "--batch is 'none'"),
+        ({"batch": 10**6}, "need 22000000 edges"),
     ],
 )
 def test_jobs_that_cannot_run(options: dict[str, Any], message: str) -> None:

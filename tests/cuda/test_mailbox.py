@@ -104,11 +104,11 @@ def test_a_kernel_that_takes_long_is_waited_for(gpu: Backend, monkeypatch: pytes
     assert box.read(gpu, ticket)[3] == 64 * THREADS
 
 
-def test_who_waits_for_what_nobody_posts_is_told(gpu: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_totals_that_no_kernel_writes_raises(gpu: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     box = Mailbox(gpu)
     ticket = box.next_ticket()
     k_post_nothing.launch(1, box.words)
-    with pytest.raises(RuntimeError, match="none has posted"):
+    with pytest.raises(RuntimeError, match="none has written the totals of ticket"):
         box.read(gpu, ticket)
 
     def fail() -> None:

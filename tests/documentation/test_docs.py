@@ -93,7 +93,14 @@ def test_python_runs_and_prints_what_is_shown(page: Path) -> None:
 
 def _public() -> Iterator[Any]:
     """Yield the functions and classes with examples, base classes included."""
-    for module in (dynstore, dynstore.algorithms, dynstore.distributed):
+    for module in (
+        dynstore,
+        dynstore.algorithms,
+        dynstore.distributed,
+        dynstore.errors,
+        dynstore.gts,
+        dynstore.streams,
+    ):
         for value in (getattr(module, name) for name in module.__all__):
             if isinstance(value, type):
                 yield from (base for base in value.__mro__ if base is not object)
@@ -290,6 +297,14 @@ def test_the_drop_ins_times() -> None:
         ways = [f"{way}, {algorithm}" for way in ("cugraph.Graph", "drop-in")]
         times = [*(_total(name, way) for way in ways), *(_median(name, way, algorithm) for way in ways)]
         assert cells == [f"{ms:.0f}" for ms in times]
+
+
+def test_how_many_of_cugraphs_tests_pass() -> None:
+    head = "| module | tests | pass with cuGraph | pass with the drop-in | pass with cuGraph only | not run |"
+    tests, cugraph, drop_in, cugraph_only, _ = (int(cell) for cell in _rows("docs/compatibility.md", head)["all"])
+    page = " ".join(_text("docs/cugraph.md").split())
+    assert f"cuGraph has {tests:,} tests for one GPU. On an H200 {cugraph:,} of them pass with cuGraph" in page
+    assert f"and {drop_in:,} with the drop-in. {cugraph_only or 'None'} passes with cuGraph only." in page
 
 
 def test_the_algorithms_times() -> None:

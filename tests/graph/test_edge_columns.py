@@ -406,7 +406,7 @@ def test_a_graph_remade_with_columns_that_it_lacks_is_refused(weighted: bool) ->
     G.insert_edges(([0, 1], [1, 2], *([[0.5, 0.25]] if weighted else []), [100, 200]))
     before = G.to_pandas()
     for columns in ({"x": "float32", "z": "float32"}, {"z": "float32"}):
-        with pytest.raises(InputError, match="from_edges: the graph has no edge columns z; it has x"):
+        with pytest.raises(InputError, match="from_edges: wanted the edge columns z; the given graph has x"):
             DynamicGraph.from_edges(G, edge_columns=columns, weighted=True, default_weight=9.0, device="cpu")
     pd.testing.assert_frame_equal(G.to_pandas(), before)
     plain = DynamicGraph.from_edges(G, edge_columns=None, device="cpu")

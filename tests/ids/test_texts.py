@@ -157,19 +157,19 @@ def test_a_refused_batch_leaves_no_string() -> None:
 def test_a_batch_without_memory_leaves_no_string(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = DynamicGraph(renumber=True, device=DEVICE)
     graph.insert_edges((["a", "b"], ["b", "c"]))
-    allocate = Backend.empty
+    allocate = graph.backend.empty
     for failing in range(100):
         made = 0
 
-        def fail(self: Backend, shape: Any, dtype: Any, failing: int = failing) -> Any:
+        def fail(shape: Any, dtype: Any, failing: int = failing) -> Any:
             nonlocal made
             made += 1
             if made == failing + 1:
                 raise OutOfMemoryError("no memory")
-            return allocate(self, shape, dtype)
+            return allocate(shape, dtype)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Backend, "empty", fail)
+            patch.setattr(graph.backend, "empty", fail)
             try:
                 graph.insert_edges((["x" * 100, "y"], ["a", "z"]))
                 break

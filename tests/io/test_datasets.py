@@ -119,8 +119,8 @@ def test_resolve_names_generators_and_files(tmp_path: Path) -> None:
         ("rmat:20:1.5", {}, "wanted rmat:SCALE:EDGEFACTOR with two whole numbers"),
         ("uniform:a:b", {}, "wanted uniform:VERTICES:EDGES with two whole numbers"),
         ("nothing.txt", {}, "no file 'nothing.txt'"),
-        ("collegemsg", {"time": "2"}, "time given; columns are chosen for files only"),
-        ("rmat:4:4", {"weight": "2"}, "weight given; columns are chosen for files only"),
+        ("collegemsg", {"time": "2"}, "collegemsg: got time; only the columns of files can be chosen"),
+        ("rmat:4:4", {"weight": "2"}, "rmat:4:4: got weight; only the columns of files can be chosen"),
     ],
 )
 def test_resolve_refuses_what_does_not_exist(data: str, options: dict, message: str) -> None:

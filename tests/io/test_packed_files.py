@@ -81,7 +81,7 @@ def test_metis_files_with_faults(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_metis_files_know_their_columns(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="METIS files know their columns; wanted none"):
+    with pytest.raises(InputError, match=r"g\.graph: got weight; the columns of a METIS file are fixed"):
         read(tmp_path, "g.graph", b"0 0\n", weight="weight")
 
 

@@ -160,7 +160,7 @@ def test_a_bad_row_is_named_with_its_file_and_line(
             "no source column 'buyer'; the file has 'buyr', 'seller'. Did",
         ),
         ({"source": 2}, "no source column 2; the file has columns 0 to 1"),
-        ({"source": 0, "destination": 0}, "column 0 is asked for as source and as destination"),
+        ({"source": 0, "destination": 0}, "column 0 is named as source and as destination; wanted two columns"),
         ({"source": 0, "time": 1}, "no column is left for the destination"),
         ({"delimiter": ",,"}, "delimiter ',,'; wanted one character"),
         ({"vertex_dtype": "int16"}, "unknown vertex_dtype 'int16'"),

@@ -162,7 +162,7 @@ def test_saved_and_pickled_with_its_memory(device: str, tmp_path: Any, watched: 
     here, there = dynstore.load(tmp_path / "graph", device=device), dynstore.load(tmp_path / "graph", device="cpu")
     for twin in (here, there, pickle.loads(pickle.dumps(G)), DynamicGraph.from_edges(G)):
         assert twin.memory == "host"
-        assert twin.edge_table().equals(G.edge_table())
+        assert twin.to_pandas().equals(G.to_pandas())
         assert (twin._memory, twin._spills) == ("host", True)
     assert watched.owns(here.snapshot().indices)
 

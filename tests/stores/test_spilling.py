@@ -228,13 +228,13 @@ def test_an_insertion_spills_when_cupys_pool_is_full(transposed: bool, cupy: Any
     without = DynamicGraph(device="cuda")
     keys = rng.integers(0, 1 << 40, 24_000_000)
     columns = (keys >> 20).astype(np.int32), (keys & 0xFFFFF).astype(np.int32)
-    piece = 2_000_000
+    piece = 500_000  # what an insertion needs beside the edges fits at any time
     G.insert_edges(tuple(column[:piece] for column in columns))
     without.insert_edges(([0], [1]))
     if transposed:
         G.snapshot(transposed=True)
     try:
-        pool.set_limit(size=pool.used_bytes() + (192 << 20))
+        pool.set_limit(size=pool.used_bytes() + (128 << 20))
         for first in range(piece, len(keys), piece):
             G.insert_edges(tuple(column[first : first + piece] for column in columns))
         assert G.memory == "host"

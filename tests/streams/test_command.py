@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dynstore import DynamicGraph, Stream, cli, stream_command
+from dynstore import DynamicGraph, Stream, cli
+from dynstore.cli import stream_command
 
 
 @pytest.fixture
@@ -33,9 +34,11 @@ def test_a_data_set_with_a_window_and_monitors(command, monkeypatch: pytest.Monk
         "collegemsg", "--window", "20000", "--monitor", "pagerank:alpha=0.8", "--device", "cpu", "--batch", "10000"
     )
     assert (code, err) == (0, "")
-    lines = out.splitlines()  # lines before the last two depend on how fast the stream ends
-    assert lines[-2].startswith("version 6: 59,835 rows, ")
-    assert lines[-1].startswith("DynamicGraph(")
+    lines = out.splitlines()  # lines before these depend on how fast the stream ends
+    (graph,) = (place for place, line in enumerate(lines) if line.startswith("DynamicGraph("))
+    assert lines[graph - 1].startswith("version 6: 59,835 rows, ")
+    assert lines[graph + 1].startswith("pagerank, ")
+    assert sum(line.startswith("│") for line in lines[graph:]) == stream_command.TOP
 
 
 def test_a_file_with_named_columns_and_ids_of_any_kind(command, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_position_is_a_byte_and_reading_goes_on_there(tmp_path: Path) -> None:
     G = DynamicGraph(device="cpu")
     Stream(G, second).run()
     assert pairs_of(G) == {(row, row + 1) for row in range(len(columns["source"]), 50)}
-    with pytest.raises(InputError, match="wanted to go on at 100000"):
+    with pytest.raises(InputError, match="cannot go on at byte 100000"):
         first.seek(100000)
     first.close()
 

@@ -63,9 +63,8 @@ def test_an_event_table_is_a_source_with_times_and_operations() -> None:
     assert progress.batches == -(-len(events) // 7000) == G.version
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda-sim"])
-def test_weights_ids_and_extra_columns(device: str) -> None:
-    G = graph(device=device, weighted=True, renumber=True, edge_columns={"id": "int64"})
+def test_weights_ids_and_extra_columns(backend_name: str) -> None:
+    G = graph(device=backend_name, weighted=True, renumber=True, edge_columns={"id": "int64"})
     frame = pd.DataFrame({"from": ["ann", "bob"], "to": ["bob", "cid"], "amount": [2.0, 3.0], "id": [7, 8]})
     Stream(G, frame, columns={"source": "from", "destination": "to", "weight": "amount"}).run()
     assert G.edge_weights([("ann", "bob"), ("bob", "cid")]).tolist() == [2.0, 3.0]

@@ -42,8 +42,12 @@ DAY = pd.Timestamp("2026-01-01")
         (lambda G: Window(G, -1, by="time"), InputError, "length is -1; wanted more than 0"),
         (lambda G: Window(G, [1], by="time"), InputTypeError, r"length is \[1\]; wanted a number, or a length of time"),
         (lambda G: Window(G, "1h", by="time", step=5), InputError, "step is 5, length is '1h'; wanted two numbers"),
-        (lambda G: (G.insert_edges([(0, 1)]), Window(G, 3)), InputError, "the graph has 1 edges; wanted one without"),
-        (lambda G: [Window(G, 3), Window(G, 3)], InputError, "the graph has another window"),
+        (
+            lambda G: (G.insert_edges([(0, 1)]), Window(G, 3)),
+            InputError,
+            "the graph has 1 edges; wanted an empty graph",
+        ),
+        (lambda G: [Window(G, 3), Window(G, 3)], InputError, "another window fills this graph already"),
     ],
 )
 def test_wrong_windows_are_refused(make: Any, error: type, message: str) -> None:
@@ -56,10 +60,16 @@ def test_wrong_windows_are_refused(make: Any, error: type, message: str) -> None
     [
         ({}, [(0, 1, 2.0)], {}, InputError, "slide: weights were given, but the graph is unweighted"),
         ({}, [(0, 1)], {"time": [3]}, InputError, "time was given, but the window is by='count'"),
-        ({"by": "time"}, [(0, 1)], {}, InputError, "edges is no frame; pass time=<array of times>"),
+        ({"by": "time"}, [(0, 1)], {}, InputError, "got edges without times, which a window by='time' needs"),
         ({"by": "time"}, [(0, 1)], {"time": [3, 4]}, InputError, "`time` has 2 items, the edges have 1"),
-        ({"by": "time"}, [(0, 1)], {"time": [DAY]}, InputTypeError, "`time` must hold numbers"),
-        ({"by": "time", "length": "1h"}, [(0, 1)], {"time": [3]}, InputTypeError, "`time` must hold date-times"),
+        ({"by": "time"}, [(0, 1)], {"time": [DAY]}, InputTypeError, "`time` has date-times; wanted numbers"),
+        (
+            {"by": "time", "length": "1h"},
+            [(0, 1)],
+            {"time": [3]},
+            InputTypeError,
+            "`time` has numbers; wanted date-times",
+        ),
         ({"by": "time"}, [(0, 1)], {"time": [None]}, InputError, "`time` has a null at row 0"),
         ({"by": "time"}, [(0, 1)], {"time": [float("nan")]}, InputError, "`time` has a null at row 0"),
         ({"by": "time", "length": "1h"}, [(0, 1)], {"time": pd.Series([pd.NaT])}, InputError, "a null at row 0"),

@@ -326,7 +326,7 @@ def test_integer_times_stay_exact() -> None:
     assert G.number_of_edges() == 2
     window.slide([(2, 3)], time=[2**60 + 10])
     assert sorted(named_edges(G)) == [(1, 2), (2, 3)]
-    with pytest.raises(InputTypeError, match="`time` is float64; the times before were integers"):
+    with pytest.raises(InputTypeError, match="`time` is float64; wanted integers, as in the batches before"):
         window.slide([(3, 4)], time=[1.5])
 
 

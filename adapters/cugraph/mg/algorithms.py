@@ -1,7 +1,7 @@
 """cuGraph's algorithms on a sharded graph, with the names, parameters and columns of ``cugraph.dask``.
 
-These are the ones that :mod:`dynstore.distributed` has not. All ranks call them; each gets a frame of the vertices that
-it owns.
+They are those that :mod:`dynstore.distributed` does not have. All ranks call them. Each rank gets a frame of the
+vertices that it owns.
 """
 
 from __future__ import annotations

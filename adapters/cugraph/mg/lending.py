@@ -33,26 +33,26 @@ def check_graph(caller: str, G: ShardedGraph) -> None:
 def lend(G: ShardedGraph, transposed: bool = False, sort_neighbors: bool = True) -> tuple[Any, Any]:
     """Lend a graph to pylibcugraph's algorithms for several GPUs. All ranks call it.
 
-    Each rank packs its rows under cuGraph's numbers, once a version; cuGraph reads them where they are.
-    Then all ranks call the same function of pylibcugraph with what they have got.
+    Each rank packs its rows in cuGraph's numbering, once a version. cuGraph reads them in place, without a copy.
+    Then all ranks pass what is returned to the same function of pylibcugraph.
 
     Parameters
     ----------
     G : ShardedGraph
         With ``partition="hash"``.
     transposed : bool
-        Rows hold in-edges, as PageRank, HITS, Katz and eigenvector centrality want them. From rows of the other kind
-        cuGraph makes these by itself, in each call. The in-edges of a directed graph travel between ranks.
+        Whether rows hold in-edges: PageRank, HITS, Katz and eigenvector centrality need them. If rows hold out-edges,
+        cuGraph makes in-edges in each call. The in-edges of a directed graph are sent between ranks.
     sort_neighbors : bool
-        Whether the neighbours of each row ascend. What intersects rows needs it, such as triangle counts, similarities
-        and trusses. Searches, components and rankings do not; without the sort lending is several times as fast.
+        Whether the neighbours of each row ascend. Triangle counts, similarities and trusses intersect rows, and need
+        it. Searches, components and rankings do not. Without the sort lending is several times as fast.
 
     Returns
     -------
     handle : pylibcugraph.ResourceHandle
     graph : BorrowedMGGraph
-        For one call. Vertices that go in and come out are row numbers of ``G``, those of :meth:`ShardedGraph.owners`;
-        ``G.vertex_ids()[vertices]`` are their ids. Each rank gets results for the vertices that it owns.
+        For one call. Its vertices are row numbers of ``G``; ``G.vertex_ids()[vertices]`` are their ids. Each rank gets
+        results for the vertices that it owns (:meth:`ShardedGraph.owners`).
 
     Raises
     ------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.paged.cpu.slots import choose_slots, push_slots
+from dynstore.algorithms.paged.cpu.slots import push_slots
 from dynstore.algorithms.paged.searches import BEGINNING, CONTINUING, FRONTIER, UNREACHED
 from dynstore.host_compiler import njit
 from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LINE_BITS",
     "SECTOR_BITS",
-    "choose_parents",
-    "choose_slots",
     "d_count_spans",
     "mark_leaves",
     "pull_leaves",
@@ -73,11 +71,13 @@ def k_mark_leaves(
 @njit(cache=True, nogil=True)
 def k_search_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
-    depth, noted, pulls,
+    parents, depth, kind, noted,
 ):  # fmt: skip
-    """Reach neighbours of the frontier in active leaves, or with ``pulls`` rows with a neighbour in the frontier."""
+    """Reach neighbours of the frontier in active leaves, or rows of a kind with a neighbour in the frontier.
+
+    Vertices that are reached at this level already may get a smaller parent.
+    """
     others = np.empty(LEAF, np.int64)
-    from_depth, at_depth = (UNREACHED, depth) if pulls else (depth, UNREACHED)
     for page in pages:
         for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
             if not d_has_bit(active[leaf >> 5], leaf & 31):
@@ -87,37 +87,21 @@ def k_search_leaves(
             width = np.int64(heads[leaf] & np.uint32(WIDTH_MASK))
             notes[noted] += d_count_spans(place + shift, width, LINE_BITS)
             notes[noted + 1] += d_count_spans(place + shift, width, SECTOR_BITS)
-            rank = np.int64(ranks[leaf])
+            rank, begins = np.int64(ranks[leaf]), False
             for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                row = rows[rank]
-                if not d_has_bit(valid[leaf], slot):
+                if d_has_bit(marks[leaf], slot):
+                    rank += slot > 0
+                    begins = True
+                if not d_has_bit(valid[leaf], slot) or (kind != FRONTIER and begins != (kind == BEGINNING)):
                     continue
-                if distances[row] == from_depth and distances[others[slot]] == at_depth:
-                    distances[row if pulls else others[slot]] = depth + 1
-                    notes[0] = 1
-
-
-@njit(cache=True, nogil=True)
-def k_choose_parents(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, parents
-):  # fmt: skip
-    """Keep the smallest parent of each vertex."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                row, other = rows[rank], others[slot]
-                if not d_has_bit(valid[leaf], slot):
-                    continue
-                if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
-                    parents[other] = min(parents[other], row)
+                parent, child = np.int64(rows[rank]), others[slot]
+                if kind != FRONTIER:
+                    parent, child = child, parent
+                if distances[parent] == depth and distances[child] > depth:
+                    notes[0] |= distances[child] == UNREACHED
+                    distances[child] = depth + 1
+                    if parents.shape[0] > 0:
+                        parents[child] = min(parents[child], parent)
 
 
 def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:
@@ -130,16 +114,16 @@ def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight
     k_mark_leaves(heads, *others, *placed, search.distances, depth, kind, weight_lines, search.active, requests)
 
 
-def push_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
+def push_leaves(packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, noted: int) -> None:
     """Reach the neighbours of the frontier in the active leaves of a piece."""
-    k_search_leaves(*packed.leaves, *piece.arguments, *search, depth, noted, False)
+    k_search_leaves(*packed.leaves, *piece.arguments, *search, parents, depth, FRONTIER, noted)
 
 
-def pull_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
-    """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece."""
-    k_search_leaves(*packed.leaves, *piece.arguments, *search, depth, noted, True)
+def pull_leaves(
+    packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, kind: int, noted: int
+) -> None:
+    """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece.
 
-
-def choose_parents(packed: PagedRows, piece: Piece, distances: Array, parents: Array) -> None:
-    """Keep the smallest parents that the edges of a piece offer."""
-    k_choose_parents(*packed.leaves, *piece.arguments, distances, parents)
+    ``kind``: BEGINNING for rows that begin in a leaf, CONTINUING for the one that goes on there.
+    """
+    k_search_leaves(*packed.leaves, *piece.arguments, *search, parents, depth, kind, noted)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_slots", "choose_slots", "d_unite", "push_slots", "sum_slot_tails", "unite_slots"]
+__all__ = ["add_slots", "d_unite", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
 @njit
@@ -67,22 +67,16 @@ def k_unite_slots(sources, indices, valid, parents):
 
 
 @njit(cache=True, nogil=True)
-def k_push_slots(sources, indices, valid, distances, notes, depth):
-    """Reach the unreached neighbours of the frontier."""
+def k_push_slots(sources, indices, valid, distances, notes, parents, depth):
+    """Reach the unreached neighbours of the frontier, and keep the smallest parents."""
     for slot in range(indices.shape[0]):
-        if d_has_edge(valid, slot) and distances[sources[slot]] == depth and distances[indices[slot]] == UNREACHED:
-            distances[indices[slot]] = depth + 1
-            notes[0] = 1
-
-
-@njit(cache=True, nogil=True)
-def k_choose_slots(sources, indices, valid, distances, parents):
-    """Keep the smallest parent of each vertex."""
-    for slot in range(indices.shape[0]):
-        if d_has_edge(valid, slot):
-            row, other = sources[slot], indices[slot]
-            if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
-                parents[other] = min(parents[other], row)
+        if d_has_edge(valid, slot) and distances[sources[slot]] == depth:
+            other = indices[slot]
+            if distances[other] > depth:
+                notes[0] |= distances[other] == UNREACHED
+                distances[other] = depth + 1
+                if parents.shape[0] > 0:
+                    parents[other] = min(parents[other], sources[slot])
 
 
 def add_slots(edges: GapCSR, shares: Array, sums: Array, weighted: bool) -> None:
@@ -105,13 +99,7 @@ def unite_slots(edges: GapCSR, parents: Array) -> None:
     k_unite_slots(*slots, parents)
 
 
-def push_slots(edges: GapCSR, search: Search, depth: int, turned: bool = False) -> None:
+def push_slots(edges: GapCSR, search: Search, parents: Array, depth: int, turned: bool = False) -> None:
     """Reach the neighbours of the frontier; ``turned``: the slots are in-edges, whose rows are their heads."""
     ends = (edges.indices, edges.sources) if turned else (edges.sources, edges.indices)
-    k_push_slots(*ends, edges.valid, search.distances, search.notes, depth)
-
-
-def choose_slots(edges: GapCSR, distances: Array, parents: Array) -> None:
-    """Keep the smallest parents that the edges offer."""
-    slots = edges.sources, edges.indices, edges.valid
-    k_choose_slots(*slots, distances, parents)
+    k_push_slots(*ends, edges.valid, search.distances, search.notes, parents, depth)

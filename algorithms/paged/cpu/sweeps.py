@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["pagerank", "sum_slot_tails", "sum_tails", "unite"]
+__all__ = ["pagerank", "sum_shares", "sum_slot_tails", "sum_tails", "unite"]
 
 
 @njit(cache=True, nogil=True)
@@ -133,6 +133,11 @@ def pagerank(
         return change
 
     return iterate_ranks(pull, out_weights, alpha, start, max_iter, tol)
+
+
+def sum_shares(packed: PagedRows, piece: Piece, shares: Array, sums: Array) -> None:
+    """Add the shares of the neighbours to the sums of their rows; each edge counts 1."""
+    k_sum_leaves(*packed.leaves, *piece.arguments, shares, sums)
 
 
 def sum_tails(packed: PagedRows, piece: Piece, sums: Array) -> None:

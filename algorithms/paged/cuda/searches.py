@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.paged.cuda.slots import choose_slots, push_slots
+from dynstore.algorithms.paged.cuda.slots import push_slots
 from dynstore.algorithms.paged.searches import BEGINNING, CONTINUING, FRONTIER, UNREACHED
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_sum_lanes
 from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_is_valid, d_open_leaf
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, WIDTH_MASK
+from dynstore.stores.paged.layout import LEAF_BITS, START_AT, WIDTH_MASK
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "choose_parents",
-    "choose_slots",
     "d_add_reads",
     "d_next_leaf",
     "d_note_reads",
@@ -127,12 +125,22 @@ def d_note_reads(notes, noted, totals):
         cuda.atomic.add(notes, noted + 1, totals[1])
 
 
+@device
+def d_keep_parent(parents, other, row):
+    """Keep the smaller parent of a vertex, if parents are wanted (atomic minimum)."""
+    if parents.shape[0] > 0 and row < parents[other]:
+        cuda.atomic.min(parents, other, row)
+
+
 @kernel
 def k_push_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
-    depth, noted,
+    parents, depth, noted,
 ):  # fmt: skip
-    """Warps stride over words of active leaves: reach the unreached neighbours of the frontier."""
+    """Warps stride over words of active leaves: reach the unreached neighbours of the frontier.
+
+    Parents are also kept for vertices that another warp has reached at this level.
+    """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     totals = np.int64(0), np.int64(0)
@@ -147,20 +155,32 @@ def k_push_leaves(
             other = d_open_leaf(leaves, stored, leaf, mark, lane)
             totals = d_add_reads(stored, leaf, heads[leaf], totals)
             if d_is_valid(valid, leaf, lane):
-                if distances[d_find_row(leaves, leaf, mark, lane)] == depth and distances[other] == UNREACHED:
-                    distances[other] = depth + 1
-                    notes[0] = 1
+                row = d_find_row(leaves, leaf, mark, lane)
+                if distances[row] == depth:
+                    reached = int(distances[other])
+                    if reached == UNREACHED:
+                        distances[other] = depth + 1
+                        notes[0] = 1
+                    if reached > depth:
+                        d_keep_parent(parents, other, row)
     d_note_reads(notes, noted, totals)
+
+
+@device
+def d_is_open(distances, parents, row, base, depth):
+    """Return whether a leaf may reach a row, or has a smaller parent of one that another warp has reached meanwhile."""
+    reached = int(distances[row])
+    return reached == UNREACHED or (reached == depth + 1 and parents.shape[0] > 0 and np.int64(base) < parents[row])
 
 
 @kernel
 def k_pull_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
-    depth, noted,
+    parents, depth, kind, noted,
 ):  # fmt: skip
     """Warps stride over words of active leaves: reach rows with a neighbour in the frontier.
 
-    A leaf whose rows have all been reached meanwhile is not read.
+    The rows are those that begin in a leaf, or the one that goes on there. A leaf is not read if nothing would follow.
     """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
@@ -174,33 +194,17 @@ def k_pull_leaves(
             bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
             mark = marks[leaf]
             row = d_find_row(leaves, leaf, mark, lane)
-            is_open = d_is_valid(valid, leaf, lane) and distances[row] == UNREACHED
+            begins = mark & (np.uint32(0xFFFFFFFF) >> np.uint32(31 - lane)) != 0
+            is_open = begins == (kind == BEGINNING) and d_is_valid(valid, leaf, lane)
+            is_open = is_open and d_is_open(distances, parents, row, bases[leaf], depth)
             if d_ballot(is_open) != 0:
                 other = d_open_leaf(leaves, stored, leaf, mark, lane)
                 totals = d_add_reads(stored, leaf, heads[leaf], totals)
                 if is_open and distances[other] == depth:
                     distances[row] = depth + 1
                     notes[0] = 1
+                    d_keep_parent(parents, row, other)
     d_note_reads(notes, noted, totals)
-
-
-@kernel
-def k_choose_parents(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, parents
-):  # fmt: skip
-    """Warps stride over leaves: keep the smallest parent of each vertex (atomic minimum)."""
-    lane = d_lane()
-    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            if d_is_valid(valid, leaf, lane):
-                row = d_find_row(leaves, leaf, mark, lane)
-                if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
-                    if row < parents[other]:
-                        cuda.atomic.min(parents, other, row)
 
 
 def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:
@@ -218,21 +222,21 @@ def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight
     )  # fmt: skip
 
 
-def push_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
+def push_leaves(packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, noted: int) -> None:
     """Reach the neighbours of the frontier in the active leaves of a piece."""
     k_push_leaves.launch_strided(
-        piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, depth, noted
+        piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, parents, depth, noted
     )
 
 
-def pull_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
-    """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece."""
+def pull_leaves(
+    packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, kind: int, noted: int
+) -> None:
+    """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece.
+
+    ``kind``: BEGINNING for rows that begin in a leaf, CONTINUING for the one that goes on there.
+    """
     k_pull_leaves.launch_strided(
-        piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, depth, noted
-    )
-
-
-def choose_parents(packed: PagedRows, piece: Piece, distances: Array, parents: Array) -> None:
-    """Keep the smallest parents that the edges of a piece offer."""
-    num_threads = (piece.pages.shape[0] << packed.page_bits) * LEAF
-    k_choose_parents.launch_strided(num_threads, *packed.leaves, *piece.arguments, distances, parents)
+        piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, parents, depth, kind,
+        noted,
+    )  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_slots", "choose_slots", "push_slots", "sum_slot_tails", "unite_slots"]
+__all__ = ["add_slots", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
 @kernel
@@ -53,21 +53,16 @@ def k_unite_slots(sources, indices, valid, parents):
 
 
 @kernel
-def k_push_slots(sources, indices, valid, distances, notes, depth):
-    """Threads stride over slots: reach the unreached neighbours of the frontier."""
+def k_push_slots(sources, indices, valid, distances, notes, parents, depth):
+    """Threads stride over slots: reach the unreached neighbours of the frontier; keep parents (atomic minimum)."""
     for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
-        if d_has_bit(valid, slot) and distances[sources[slot]] == depth and distances[indices[slot]] == UNREACHED:
-            distances[indices[slot]] = depth + 1
-            notes[0] = 1
-
-
-@kernel
-def k_choose_slots(sources, indices, valid, distances, parents):
-    """Threads stride over slots: keep the smallest parent of each vertex (atomic minimum)."""
-    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
-        if d_has_bit(valid, slot):
-            depth, other = distances[sources[slot]], int(indices[slot])
-            if depth != UNREACHED and distances[other] == depth + 1:
+        if d_has_bit(valid, slot) and distances[sources[slot]] == depth:
+            other = int(indices[slot])
+            reached = int(distances[other])
+            if reached == UNREACHED:
+                distances[other] = depth + 1
+                notes[0] = 1
+            if reached > depth and parents.shape[0] > 0:
                 cuda.atomic.min(parents, other, int(sources[slot]))
 
 
@@ -91,13 +86,7 @@ def unite_slots(edges: GapCSR, parents: Array) -> None:
     k_unite_slots.launch_strided(edges.num_slots, *slots, parents)
 
 
-def push_slots(edges: GapCSR, search: Search, depth: int, turned: bool = False) -> None:
+def push_slots(edges: GapCSR, search: Search, parents: Array, depth: int, turned: bool = False) -> None:
     """Reach the neighbours of the frontier; ``turned``: the slots are in-edges, whose rows are their heads."""
     ends = (edges.indices, edges.sources) if turned else (edges.sources, edges.indices)
-    k_push_slots.launch_strided(edges.num_slots, *ends, edges.valid, search.distances, search.notes, depth)
-
-
-def choose_slots(edges: GapCSR, distances: Array, parents: Array) -> None:
-    """Keep the smallest parents that the edges offer."""
-    slots = edges.sources, edges.indices, edges.valid
-    k_choose_slots.launch_strided(edges.num_slots, *slots, distances, parents)
+    k_push_slots.launch_strided(edges.num_slots, *ends, edges.valid, search.distances, search.notes, parents, depth)

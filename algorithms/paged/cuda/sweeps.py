@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["d_sum_rows", "pagerank", "sum_slot_tails", "sum_tails", "unite"]
+__all__ = ["d_sum_rows", "pagerank", "sum_shares", "sum_slot_tails", "sum_tails", "unite"]
 
 
 @device
@@ -177,6 +177,12 @@ def pagerank(
         k_advance_split_rows.launch_strided(packed.num_vertices, summed, *step.last_arguments)
 
     return iterate_ranks(backend, advance, (every, lengths), out_weights, alpha, None, start, max_iter, tol)
+
+
+def sum_shares(packed: PagedRows, piece: Piece, shares: Array, sums: Array) -> None:
+    """Add the shares of the neighbours to the sums of their rows; each edge counts 1."""
+    num_threads = (piece.pages.shape[0] << packed.page_bits) * LEAF
+    k_sum_leaves.launch_strided(num_threads, *packed.leaves, *piece.arguments, shares, sums)
 
 
 def sum_tails(packed: PagedRows, piece: Piece, sums: Array) -> None:

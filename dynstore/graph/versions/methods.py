@@ -21,7 +21,7 @@ class Views(Timed, Saving):
         Returns
         -------
         PinnedGraph
-            It is also a context manager. Pins of one version share their memory.
+            A read-only graph; also a context manager, which releases it. Pins of one version share their memory.
 
         Examples
         --------

@@ -223,7 +223,7 @@ class Released:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise StaleSnapshotError(
-            f"pin: it showed version {self._version} of the graph until it was released; pin the graph again"
+            f"pin: this pin of version {self._version} was released, so it cannot be read; call G.pin() again"
         )
 
     def memory_usage(self) -> dict[str, int]:

@@ -133,7 +133,7 @@ class Timed(Savable):
         Parameters
         ----------
         start, end : int, float or date-time, optional
-            None means no bound. Date-times count as nanoseconds since 1970.
+            In the unit of the edges' times. None means no bound. Date-times count as nanoseconds since 1970, in UTC.
 
         Returns
         -------
@@ -306,7 +306,9 @@ class GraphView(Tables, Timed):
 def _refusal(name: str) -> Callable[..., NoReturn]:
     def refuse(self: GraphView, *arguments: Any, **more: Any) -> NoReturn:
         kind = type(self).__name__
-        raise InputTypeError(f"{name}: a {kind} is read-only; got a {kind}, wanted a DynamicGraph, such as its copy()")
+        raise InputTypeError(
+            f"{name}: got a {kind}, which is read-only; wanted a DynamicGraph: the graph itself, or the view's copy()"
+        )
 
     refuse.__name__, refuse.__qualname__ = name, f"GraphView.{name}"
     refuse.__doc__ = f"Refuse: ``{name}`` is for graphs, and a view is read-only."

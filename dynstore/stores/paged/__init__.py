@@ -1,1 +1,1 @@
-"""Rows packed into pages that lie in host memory, plain or encoded; what a graph larger than the GPU's memory reads."""
+"""Rows of a graph in pages of host memory, plain or encoded, for graphs that are larger than the GPU's memory."""

@@ -40,12 +40,12 @@ def pack_rows(
     offsets : array, shape (V + 1,)
         Where each row begins in ``indices``; the last entry is its length.
     indices : array, shape (E,), int32 or int64
-        The destinations, ascending in each row, none twice. On the host or the device: the device then holds a piece of
-        them at a time.
+        The destinations, ascending in each row, without repetition. They may be on the host or on the device. From the
+        host one piece after the other is copied to the device.
     encode : bool
-        Whether pages hold gaps, as wide as each leaf needs, or plain ids.
+        If True, pages hold the gaps between neighbours, in as many bits as each leaf needs. If False, they hold ids.
     page_bits : int
-        ``2**page_bits`` leaves are a page; 5 to 15.
+        A page has ``2**page_bits`` leaves; 5 to 15.
     weights : array, shape (E,), float32 or float64, optional
         Of the edges, on the host or the device.
 
@@ -56,9 +56,10 @@ def pack_rows(
     Raises
     ------
     InputError
-        If a row does not ascend, an id is no vertex, there are too many vertices, or not as many weights as edges.
+        If a row does not ascend, an id is not a vertex, there are too many vertices, or the numbers of weights and
+        edges differ.
     OutOfMemoryError
-        If host memory cannot be pinned, or the device has not enough for the directory.
+        If host memory cannot be pinned, or the directory does not fit into the device's memory.
     """
     offsets = backend.asarray(offsets, np.int64)
     degrees = offsets[1:] - offsets[:-1]
@@ -87,20 +88,21 @@ def pack_pieces(
     page_bits: int = MAX_PAGE_BITS,
     weight_dtype: Any = None,
 ) -> PagedRows:
-    """Pack rows that come in pieces, for graphs of which the device never holds all edges.
+    """Pack rows that come in pieces, so that the device never has to hold all edges.
 
     Parameters
     ----------
     backend : Backend
     num_vertices : int
     make_pieces : callable
-        Called twice, as sizes are measured before words are written. It yields ``(degrees, indices)`` in order: degrees
-        of the next rows, and the next destinations, both on the device. A row's degree comes with its first destination
-        or before. Pieces may end anywhere. With weights they are ``(degrees, indices, weights)``.
+        Yields ``(degrees, indices)`` in the order of rows: the degrees of the next rows, and the next destinations,
+        both on the device. With weights it yields ``(degrees, indices, weights)``. A piece may end inside a row. The
+        degree of a row comes in the same piece as its first destination, or in an earlier one. The function is called
+        twice: to measure the sizes, and to write the words.
     encode, page_bits
         As for :func:`pack_rows`.
     weight_dtype : float32 or float64, optional
-        That of the weights; without it there are none.
+        The dtype of the weights. By default there are no weights.
 
     Returns
     -------

@@ -232,9 +232,12 @@ def decode_leaves(
     k_decode_leaves(*leaves[:3], *stored, num_edges, pages, first, out)
 
 
-def read_lines(words: Array, num_reads: int, total: Array) -> None:
-    """Read lines of 32 words; ``total`` becomes 1 if one is not 0."""
-    total[0] |= bool(words[: num_reads * LEAF].any())
+def read_lines(words: Array, gap: int, run: int, num_runs: int, total: Array) -> None:
+    """Read ``num_runs`` times ``run`` lines that are ``gap`` lines apart; ``total`` becomes 1 if one is not 0."""
+    lines = words.shape[0] >> LEAF_BITS
+    begins = np.arange(num_runs)[:, None] * (lines // num_runs)
+    read = (begins + np.arange(run) * gap).ravel() % lines
+    total[0] |= bool(words[: lines << LEAF_BITS].reshape(lines, LEAF)[read].any())
 
 
 def find_edges(

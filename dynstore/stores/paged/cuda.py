@@ -38,9 +38,6 @@ __all__ = [
     "write_bits",
 ]
 
-# Lines between two reads that follow each other; a large prime, so that all lines have their turn.
-SPREAD = 1_000_003
-
 
 class Leaves(NamedTuple):
     """What the device knows of each leaf; see :class:`~dynstore.stores.paged.layout.PagedRows`."""
@@ -365,19 +362,23 @@ def find_edges(
 
 
 @kernel
-def k_read_lines(words, num_reads, total):
-    """Warps stride over reads of lines of 32 words, each line in another place; the sum keeps the reads alive."""
+def k_read_lines(words, gap, run, num_runs, total):
+    """Warps stride over reads of lines of 32 words, in runs that are spread over the words.
+
+    The lines of a run are ``gap`` lines apart. What was read is noted, else compilers leave the reads out.
+    """
     lane, lines = d_lane(), words.shape[0] >> LEAF_BITS
-    mixed = np.uint32(0)
-    for read in range(int(cuda.grid(1)) >> 5, num_reads, int(cuda.gridsize(1)) >> 5):
-        mixed |= np.uint32(words[((read * SPREAD) % lines << LEAF_BITS) + lane])
+    mixed, step = np.uint32(0), lines // num_runs
+    for read in range(int(cuda.grid(1)) >> 5, num_runs * run, int(cuda.gridsize(1)) >> 5):
+        line = (read // run * step + read % run * gap) % lines
+        mixed |= np.uint32(words[(line << LEAF_BITS) + lane])
     if d_ballot(mixed != 0) != 0 and lane == 0:
         cuda.atomic.or_(total, 0, np.uint32(1))
 
 
-def read_lines(words: Array, num_reads: int, total: Array) -> None:
-    """Read lines of 32 words in scattered places; ``total`` becomes 1 if one is not 0."""
-    k_read_lines.launch_strided(num_reads * LEAF, words, num_reads, total)
+def read_lines(words: Array, gap: int, run: int, num_runs: int, total: Array) -> None:
+    """Read ``num_runs`` times ``run`` lines that are ``gap`` lines apart; ``total`` becomes 1 if one is not 0."""
+    k_read_lines.launch_strided(num_runs * run * LEAF, words, gap, run, num_runs, total)
 
 
 @device

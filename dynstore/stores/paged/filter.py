@@ -1,4 +1,4 @@
-"""A filter on the device that says which edges are certainly not in pages, so that these are not looked for there."""
+"""A filter on the device that finds most of the edges that are not in pages, so that they need no look-up there."""
 
 from __future__ import annotations
 

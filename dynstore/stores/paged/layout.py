@@ -41,7 +41,9 @@ MIN_PAGE_BITS, MAX_PAGE_BITS = 5, 15
 
 @dataclass(frozen=True)
 class PagedRows:
-    """A graph's rows, packed: an edge a slot, 32 slots a leaf, ``2**page_bits`` leaves a page. Nothing changes them.
+    """The rows of a graph, packed into pages, which are never changed.
+
+    A slot holds an edge, a leaf has 32 slots, and a page has ``2**page_bits`` leaves.
 
     Attributes
     ----------
@@ -50,26 +52,26 @@ class PagedRows:
         Fewer than 2^31 vertices; any number of edges.
     page_bits : int
     words : array, shape (W,), uint32
-        All pages, one behind the other, in host memory: on CUDA pinned, as kernels read it in place.
+        All pages, one after the other, in host memory. On CUDA this is pinned, so that kernels can read it.
     words_on_host : numpy array
         The same memory, as the host reads it.
     places : array, shape (P + 1,), int64
-        The first word of each page in ``words``; the directory, on the device as all that follows.
+        The first word of each page in ``words``. This array and the next ones are on the device.
     heads : array, shape (L,), uint32
-        Of each leaf its width, whether its slots are plain ids, and its first word in its page.
+        For each leaf: its width, whether its slots are plain ids, and its first word in its page.
     bases : array, shape (L,), uint32
         The smallest destination of each leaf.
     marks : array, shape (L,), uint32
-        A bit a slot: whether a row begins there.
+        A bit for each slot: whether a row begins there.
     ranks : array, shape (L,), uint32
-        Which of ``rows`` owns the leaf's first slot.
+        For each leaf: the index in ``rows`` of the row of its first slot.
     rows : array, int32
         The vertices with edges, ascending.
     offsets : array, shape (V + 1,), int64
         The first slot of each row.
     weights : array, shape (32 L,), float32 or float64, or None
-        One a slot, those behind the last edge 0, in host memory as ``words``. So page p's begin at slot
-        ``32 * p << page_bits``.
+        A weight for each slot, 0 after the last edge, in host memory like ``words``. The weights of page p begin at
+        slot ``32 * p << page_bits``.
     weights_on_host : numpy array or None
         The same memory, as the host reads it.
     has_negative_weights : bool
@@ -103,16 +105,16 @@ class PagedRows:
         return int(self.places_on_host.shape[0]) - 1
 
     def all_valid(self) -> Array:
-        """Return a bit for each edge, set, in uint32 words; those behind the last edge are 0."""
+        """Return uint32 words with a set bit for each edge; the bits after the last edge are 0."""
         return full_words(self.backend, self.num_edges)
 
     @property
     def leaves(self) -> tuple[Array, ...]:
-        """The arrays of leaves that kernels get, in their order: heads, bases, marks, ranks, rows."""
+        """The arrays of leaves as kernels take them: heads, bases, marks, ranks, rows."""
         return self.heads, self.bases, self.marks, self.ranks, self.rows
 
     def with_vertices(self, num_vertices: int) -> PagedRows:
-        """Return the same rows, and more without edges behind them."""
+        """Return the same rows, with empty rows after them."""
         old = self.num_vertices
         if num_vertices <= old:
             return self
@@ -122,12 +124,12 @@ class PagedRows:
         return replace(self, num_vertices=num_vertices, offsets=offsets)
 
     def find_edges(self, src: Any, dst: Any) -> Array:
-        """Return the slot of each edge, shape (B,), int64; -1 where it is not there.
+        """Return the slot of each edge, shape (B,), int64; -1 for an edge that is not in pages.
 
         Parameters
         ----------
         src, dst : array, shape (B,)
-            Row numbers from 0 to below V. An edge costs one or two reads of a leaf in host memory, side by side.
+            Row numbers, from 0 to V - 1. One or two leaves in host memory are read for each edge.
         """
         src, dst = self.backend.asarray(src, np.int64), self.backend.asarray(dst, np.int64)
         slots = self.backend.empty(src.shape[0], np.int64)
@@ -152,7 +154,7 @@ class PagedRows:
         return 0 if self.weights is None else LEAF * self.weights.dtype.itemsize // LINE
 
     def weight_places(self) -> np.ndarray:
-        """Return where each page's weights begin, and where the last one's end, shape (P + 1,), int64: slots."""
+        """Return the slot where each page's weights begin, and where the last page's end, shape (P + 1,), int64."""
         places: np.ndarray = np.minimum(np.arange(self.num_pages + 1) << self.page_bits, self.num_leaves) * LEAF
         return places
 
@@ -175,9 +177,9 @@ class PagedRows:
         }
 
     def bytes_an_edge(self) -> dict[str, float]:
-        """Return the bytes of an edge: ``pages``, what crosses the link; ``leaves``, with its leaf's head and base.
+        """Return how many bytes an edge takes, without weights.
 
-        Weights are not counted.
+        ``pages``: in pages, which cross the link. ``leaves``: the same with the heads and bases of leaves.
         """
         count = max(self.num_edges, 1)
         usage = self.memory_usage()

@@ -1,4 +1,4 @@
-"""Copies between host memory that kernels read and the device, and buffers through which pages come there."""
+"""Copies between pinned host memory and the device, and buffers for pages on the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TO_DEVICE, TO_HOST = 1, 2
 
 
 def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
-    """Copy a device array to host memory from :meth:`Backend.pinned`; it is done after the stream's next wait."""
+    """Start a copy of a device array to host memory of :meth:`Backend.pinned`, on the current stream."""
     if backend.on_gpu:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr
@@ -31,7 +31,7 @@ def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
 
 
 def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
-    """Copy host memory from :meth:`Backend.pinned` to a device array, in the order of the current stream."""
+    """Start a copy of host memory of :meth:`Backend.pinned` to a device array, on the current stream."""
     if backend.on_gpu:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr
@@ -41,7 +41,7 @@ def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
 
 
 class Ring:
-    """Buffers on the device that are filled in turn by one stream while another one reads those filled before.
+    """Buffers on the device. One stream fills them in turn; another stream reads those that are full.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class Ring:
                 event.record()
 
     def bring(self, pieces: list[tuple[np.ndarray, ...]]) -> Iterator[list[Array]]:
-        """Yield copies on the device of the host arrays of each piece, in order; one buffer holds those of a piece.
+        """Copy the host arrays of each piece to a buffer, and yield these copies, in order.
 
-        They may be read by work that is put on the current stream before the next ones are taken. Copies run ahead of
-        that work by as many buffers as there are. Each array begins at a line, so a piece of several takes up to
-        ``PADDING`` words more for each but the last.
+        The caller launches the work that reads the copies before it takes the next ones. As long as buffers are free,
+        further copies run beside that work. Each array begins at a line of memory. So each array of a piece but the
+        last may take up to ``PADDING`` words more.
         """
         for piece in pieces:
             turn = self._turn

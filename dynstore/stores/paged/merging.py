@@ -31,7 +31,7 @@ def keys_of(src: Array, dst: Array) -> Array:
 
 
 def count_sources(backend: Backend, src: Array, num_vertices: int) -> Array:
-    """Return how many edges begin at each row, shape (V,), int64; the device holds a piece of ``src`` at a time."""
+    """Return how many edges each row has in ``src``, shape (V,), int64, which is read piece by piece."""
     degrees = backend.zeros(num_vertices, np.int64)
     for begin in range(0, int(src.shape[0]), PIECE_LEAVES << LEAF_BITS):
         degrees += backend.xp.bincount(src[begin : begin + (PIECE_LEAVES << LEAF_BITS)], minlength=num_vertices)
@@ -66,7 +66,7 @@ def read_edges(packed: PagedRows, valid: Array, first: int, end: int) -> tuple[A
 
 
 def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tuple[Array, Array | None]]:
-    """Yield the edges of pages and others, in order and in pieces: keys and weights, on the device.
+    """Yield the edges of pages and other edges, in order, piece by piece: keys and weights, on the device.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tup
     valid : array of uint32 words
         A bit a slot: whether the edge is there.
     added : tuple of array, shape (B,)
-        The others, sorted: sources, destinations, and weights or None. None of them is there in a page. If there are no
-        pages, the device holds a piece of them at a time; else it holds a key for each.
+        The other edges, sorted: sources, destinations, and weights or None. None of them is in a page. If there are no
+        pages, they are copied to the device piece by piece; otherwise the device holds a key for each.
     """
     xp, step, first = packed.backend.xp, max(PIECE_LEAVES, 1 << packed.page_bits) << LEAF_BITS, 0
     src, dst, weights = added
@@ -104,10 +104,10 @@ def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tup
 def merge_edges(
     packed: PagedRows, valid: Array, degrees: Array, added: Columns, note: Callable[[Array], None] | None = None
 ) -> PagedRows:
-    """Return new pages of the edges of pages and of others; ``degrees``, shape (V,): of all of them.
+    """Return new pages with the edges of pages and other edges; ``degrees``, shape (V,), counts all of them.
 
     The other parameters are those of :func:`read_merged`. The old pages are read twice. ``note`` is called with the
-    keys of all edges, in pieces.
+    keys of all edges, piece by piece.
     """
     nothing, passes = packed.backend.nothing, iter((note, None))
 

@@ -1,4 +1,4 @@
-"""Edges packed in pages of host memory, which updates never write, and a delta on the device.
+"""Edges in pages of host memory, which are never changed, and a delta on the device.
 
 An insertion goes to the delta, a deletion clears the bit of a slot. When the delta has grown, or too many bits are
 cleared, an update writes all edges to new pages. ``docs/internals/paged.md`` says more.
@@ -33,6 +33,7 @@ from dynstore.stores.paged.merging import (
     read_edges,
     read_merged,
 )
+from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.table.selection import select
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import MAX_INT32, Array, OnDuplicate
@@ -49,20 +50,25 @@ MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
 
 @dataclass(frozen=True)
 class PagedOptions(StoreOptions):
-    """When edges are written to new pages, and how.
+    """When new pages are written, what they hold, and how many of them stay on the GPU.
 
     Attributes
     ----------
     delta_share : float
-        An insertion writes new pages if the delta would have more edges than this share of those in pages.
+        An insertion writes new pages if the delta would have more edges than this share of the edges in pages, and
+        more than ``delta_edges``.
     delta_edges : int
-        ... and more than so many. It also lets so many slots of deleted edges be.
+        See ``delta_share``. A deletion leaves up to this many slots of deleted edges in pages.
     density : float
-        A deletion writes new pages if fewer than this share of the pages' slots would hold edges.
+        A deletion that would leave more writes new pages if fewer than this share of the slots would hold edges.
     encode : bool
-        Whether pages hold gaps between neighbours, as wide as they need, or plain ids.
+        If True, pages hold the gaps between neighbours, in as many bits as each leaf needs. If False, they hold ids.
     page_bits : int
-        A page is ``2**page_bits`` leaves of 32 slots; 5 to 15.
+        A page has ``2**page_bits`` leaves of 32 slots; 5 to 15.
+    resident_share : float
+        Pages that algorithms copy to the GPU stay there until new pages are written. They take at most this share of
+        the GPU memory that is free when the first page is added. The share applies once to pages without weights and
+        once to pages with weights, of out-edges and of in-edges.
     """
 
     delta_share: float = 1 / 8
@@ -70,10 +76,12 @@ class PagedOptions(StoreOptions):
     density: float = 0.97
     encode: bool = True
     page_bits: int = MAX_PAGE_BITS
+    resident_share: float = 1 / 4
 
     def __post_init__(self) -> None:
         check_share(CALLER, "delta_share", self.delta_share, 0.0, 1.0)
         check_share(CALLER, "density", self.density, 0.0, 1.0)
+        check_share(CALLER, "resident_share", self.resident_share, 0.0, 1.0)
         check_count(CALLER, "delta_edges", check_integer(CALLER, "delta_edges", self.delta_edges))
         check_flag(CALLER, "encode", self.encode)
         if not MIN_PAGE_BITS <= (check_count(CALLER, "page_bits", self.page_bits) or 0) <= MAX_PAGE_BITS:
@@ -87,17 +95,19 @@ class PagedTable(NamedTuple):
     ----------
     packed : PagedRows
     valid : array of uint32 words
-        A bit a slot of the pages: whether the edge is there.
+        A bit for each slot of the pages: whether the edge is in the graph.
     extra : GapCSR or None
-        Edges that are there, too, on the device.
+        The edges that are not in pages, on the device.
     count_degrees : callable
         Returns the number of edges of each row, shape (V,), int64.
+    resident : ResidentPages
     """
 
     packed: PagedRows
     valid: Array
     extra: GapCSR | None
     count_degrees: Callable[[], Array]
+    resident: ResidentPages
 
 
 class _Found(NamedTuple):
@@ -120,6 +130,7 @@ class PagedStore(DerivedSlots):
     _filter: EdgeFilter  # of the edges in pages
     _num_dead: int  # slots of the pages whose bits are cleared
     _delta: Store  # no edge of it has a bit in a page
+    _resident: ResidentPages  # of `_base`
     _num_merges = 0
 
     @property
@@ -184,7 +195,7 @@ class PagedStore(DerivedSlots):
         return Plan(0, 0, lambda: self.__dict__.update(twin.__dict__))
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
-        self._base = self._empty_pages(num_vertices)
+        self._base, self._resident = self._empty_pages(num_vertices), self._no_resident()
         self._filter = EdgeFilter(self.backend, 0)
         self._valid, self._num_dead, self._delta = self._base.all_valid(), 0, self._make_delta(num_vertices)
         dtypes = self.vertex_dtype, self.weight_dtype
@@ -195,6 +206,9 @@ class PagedStore(DerivedSlots):
         weights = None if self.weight_dtype is None else backend.empty(0, self.weight_dtype)
         offsets, indices = backend.zeros(num_vertices + 1, np.int64), backend.empty(0, np.int32)
         return pack_rows(backend, offsets, indices, encode=options.encode, page_bits=options.page_bits, weights=weights)
+
+    def _no_resident(self) -> ResidentPages:
+        return ResidentPages(partial(_room_for_pages, self.backend, self.options.resident_share))
 
     def _make_delta(self, num_vertices: int) -> Store:
         delta = get_store(DELTA)(self.backend, self.vertex_dtype, self.weight_dtype, 0, {})
@@ -256,13 +270,14 @@ class PagedStore(DerivedSlots):
 
     def _plan_merge(self, base: PagedRows, valid: Array, degrees: Array, added: Columns) -> Callable[[], None]:
         """Merge edges with those of pages into new pages; return a commit after which these hold all edges."""
+        self._resident = self._no_resident()  # the merge has their memory
         passing = EdgeFilter(self.backend, int(degrees.sum()))
         new = merge_edges(base, valid, degrees, added, passing.add)
-        delta, all_valid = self._make_delta(new.num_vertices), new.all_valid()
+        delta, all_valid, resident = self._make_delta(new.num_vertices), new.all_valid(), self._no_resident()
 
         def commit() -> None:
             self._base, self._valid, self._num_dead, self._delta = new, all_valid, 0, delta
-            self._filter = passing
+            self._filter, self._resident = passing, resident
             self._num_merges += 1
             self._shown, self._is_stale = None, True
 
@@ -348,7 +363,8 @@ class PagedStore(DerivedSlots):
         if slots.num_edges:
             columns = slots.offsets, slots.src, slots.dst, slots.valid, slots.weights
             extra = GapCSR(self.backend, *columns, slots.num_edges)
-        return NativeRows("paged", PagedTable(self._base, self._valid, extra, self._degrees), self.num_vertices)
+        table = PagedTable(self._base, self._valid, extra, self._degrees, self._resident)
+        return NativeRows("paged", table, self.num_vertices)
 
     def _ends(self, keys: Array) -> tuple[Array, Array]:
         return (keys >> 32).astype(self.vertex_dtype), (keys & LOW_BITS).astype(self.vertex_dtype)
@@ -396,6 +412,7 @@ class PagedStore(DerivedSlots):
             "directory": sum(parts.values()),
             "bits": int(self._valid.nbytes),
             "filter": self._filter.nbytes,
+            "resident_pages": self._resident.nbytes,
             "delta": sum(self._delta.memory_usage().values()),
         }
 
@@ -414,6 +431,12 @@ class PagedStore(DerivedSlots):
     def statistics(self) -> dict[str, int]:
         """Return how often new pages were written, and how many edges and dead slots are beside the pages now."""
         return {"merges": self._num_merges, "delta_edges": self._delta.num_edges, "dead_slots": self._num_dead}
+
+
+def _room_for_pages(backend: Any, share: float) -> int:
+    """Return how many bytes pages may take that stay on the device; none where there is no other memory."""
+    free = backend.free_bytes()
+    return 0 if free is None else int(share * free)
 
 
 def _part(backend: Any, batch: EdgeBatch, chosen: Array) -> EdgeBatch:

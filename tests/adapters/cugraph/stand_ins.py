@@ -338,7 +338,11 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     real = libraries.importlib.import_module
 
     def import_module(name: str) -> Any:
-        return found[name] if name in found else real(name)
+        if name not in found:
+            return real(name)
+        if found[name] is None:  # not installed, as in sys.modules
+            raise ImportError(name)
+        return found[name]
 
     monkeypatch.setattr(libraries, "importlib", SimpleNamespace(import_module=import_module))
     bridge = Bridge(LentGraph, "a stand-in")

@@ -12,6 +12,7 @@ from dynstore.bits import pack_bits
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.links import Links
+from dynstore.stores.paged.resident import ResidentPages
 from dynstore.typing import Device
 
 # Reading in place costs nothing.
@@ -32,10 +33,15 @@ class Mixture(NamedTuple):
     valid: Any
     delta: Any
 
-    def reader(self, way: str, resident: float, links: Links | None, **options: Any) -> PageReader:
-        return PageReader(
-            self.packed, way, resident, links, self.valid, self.delta.snapshot() if self.delta else None, **options
-        )
+    def reader(self, way: str, share: float, links: Links | None) -> PageReader:
+        extra = self.delta.snapshot() if self.delta else None
+        return PageReader(self.packed, way, keep(self.packed, share), links, self.valid, extra)
+
+
+def keep(packed: PagedRows, share: float) -> ResidentPages:
+    """Return room for a share of the pages with their weights."""
+    total = int(packed.page_bytes().sum()) + int(packed.weight_bytes().sum())
+    return ResidentPages(lambda: int(share * total))
 
 
 def mix(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ import pytest
 import dynstore
 from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, passes, weakly_connected_components
 from dynstore.backend import Backend, get_backend
-from dynstore.errors import InputError
+from dynstore.bits import pack_bits
+from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.links import USUAL_LINKS, Links, measure_links
 from dynstore.stores.paged.memory import Ring
+from dynstore.stores.paged.resident import ResidentPages
 from dynstore.typing import Device
+from tests.algorithms.paged.mixtures import keep
 
 # Reading in place costs nothing, or much.
 FAST, SLOW = Links(1.0, 1e9), Links(1e9, 1.0)
@@ -40,42 +44,45 @@ def pack(G: Any, transposed: bool = False, encode: bool = True) -> PagedRows:
 
 
 @pytest.mark.parametrize(
-    ("encode", "way", "resident", "links"),
+    ("encode", "way", "share", "links"),
     [
-        (True, "stream", 0.5, None),
+        (True, "stream", 1, None),
         (False, "zero-copy", 0, None),
         (True, "auto", 0, FAST),
     ],
 )
 @pytest.mark.parametrize("directed", [True, False])
 def test_answers_are_those_of_the_graph(
-    backend_name: Device, directed: bool, encode: bool, way: str, resident: float, links: Links | None
+    backend_name: Device, directed: bool, encode: bool, way: str, share: float, links: Links | None
 ) -> None:
     G = make_graph(backend_name, directed)
     to_host = G.backend.to_host
-    out = PageReader(pack(G, encode=encode), way, resident, links)
+    rows = pack(G, encode=encode)
+    out = PageReader(rows, way, keep(rows, share), links)
     wanted = dynstore.bfs(G, [3, 7])
     distances, predecessors = bfs(out, [3, 7], symmetric=not directed, predecessors=True)
     assert to_host(distances).tolist() == wanted["distance"].to_numpy().tolist()
     assert to_host(predecessors).tolist() == wanted["predecessor"].to_numpy().tolist()
     labels = weakly_connected_components(out)
     assert to_host(labels).tolist() == dynstore.weakly_connected_components(G)["labels"].to_numpy().tolist()
-    into = PageReader(pack(G, True, encode), way, resident, links)
+    rows = pack(G, True, encode)
+    into = PageReader(rows, way, keep(rows, share), links)
     degrees = np.diff(to_host(G.snapshot().compact().offsets))
     ranks, iterations, _ = pagerank(into, degrees, max_iter=MAX_ITER, tol=0.0)
     frame, _ = dynstore.pagerank(G, max_iter=MAX_ITER, tol=0.0, fail_on_nonconvergence=False)
     assert iterations == MAX_ITER
     np.testing.assert_allclose(to_host(ranks), frame["pagerank"].to_numpy(), rtol=2e-5)
-    pages, size = into.packed.num_pages, int(into.packed.page_bytes().sum())
+    sizes = rows.page_bytes()
+    held = int(share * sizes.size)
     assert into.traffic.passes == MAX_ITER
-    assert into.traffic.resident_pages == MAX_ITER * int(resident * pages)
     if way == "zero-copy":
-        assert into.traffic.direct_bytes == MAX_ITER * size
-        assert into.traffic.copied_bytes == 0
+        assert into.traffic.direct_bytes == MAX_ITER * sizes.sum()
+        assert into.traffic.copied_bytes == into.traffic.resident_pages == 0
     else:  # nothing is left out, so copying is never the dearer way
         assert into.traffic.direct_bytes == 0
-        held = int(into.packed.places_on_host[int(resident * pages)]) * 4
-        assert into.traffic.copied_bytes == into.traffic.link_bytes == MAX_ITER * (size - held)
+        assert into.traffic.copied_bytes == into.traffic.link_bytes
+        assert into.traffic.copied_bytes == MAX_ITER * sizes.sum() - (MAX_ITER - 1) * sizes[:held].sum()
+        assert into.traffic.resident_pages == (MAX_ITER - 1) * held
 
 
 def test_ranks_converge_without_passes_in_vain(backend_name: Device) -> None:
@@ -93,7 +100,7 @@ def test_ranks_converge_without_passes_in_vain(backend_name: Device) -> None:
 @pytest.mark.parametrize("links", [FAST, SLOW])
 def test_the_cheaper_way_is_taken(links: Links) -> None:
     G = make_graph("cpu", True)
-    reader = PageReader(pack(G), "auto", 0, links)
+    reader = PageReader(pack(G), "auto", links=links)
     bfs(reader, 3)
     traffic = reader.traffic
     assert (traffic.direct_requests > 0) == (links is FAST)
@@ -170,6 +177,48 @@ def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) 
     assert pulled < 0.6 * out.traffic.direct_requests
 
 
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_parents_are_the_smallest_wherever_they_lie(backend_name: Device, seed: int, directed: bool) -> None:
+    """Rows of four leaves: only non-reachable vertices in the first, parents in the others, some in the delta."""
+    backend, rng, num_vertices = get_backend(backend_name), np.random.default_rng(seed), 260
+    edges = np.zeros((num_vertices, num_vertices), bool)
+    edges[259, 95:200] = True
+    edges[:200, 200:259] = rng.random((200, 59)) < 0.5
+    edges[200:259, rng.choice(95, 3)] = True
+    edges = edges if directed else edges | edges.T
+    in_pages, is_live = rng.random(edges.shape) < 0.9, rng.random(edges.shape) < 0.9
+    if not directed:
+        in_pages, is_live = in_pages | in_pages.T, is_live | is_live.T
+    delta = dynstore.DynamicGraph(device=backend_name)
+    delta.insert_vertices([num_vertices - 1])
+    delta.insert_edges(np.nonzero(edges & ~in_pages))
+
+    def read(turned: bool) -> PageReader:
+        there, live = (matrix.T if turned else matrix for matrix in (edges & in_pages, is_live))
+        packed = pack_rows(
+            backend, np.cumsum([0, *there.sum(axis=1)]), np.nonzero(there)[1].astype(np.int32), page_bits=5
+        )
+        bits = backend.asarray(pack_bits(backend, backend.asarray(live[there])))
+        return PageReader(packed, "auto", links=FAST, valid=bits, extra=None if turned else delta.snapshot())
+
+    edges_left = edges & (is_live | ~in_pages)
+    starts = np.array([259])
+    levels = np.full(num_vertices, 2**31 - 1)
+    levels[starts] = 0
+    parents, depth, frontier = np.full(num_vertices, -1), 0, np.isin(np.arange(num_vertices), starts)
+    while frontier.any():
+        found = edges_left[frontier].any(axis=0) & (levels == 2**31 - 1)
+        parents[found] = (edges_left & frontier[:, None]).argmax(axis=0)[found]
+        levels[found] = depth = depth + 1
+        frontier = found
+    out, back = read(False), read(True)
+    for into in (None, back):
+        got = bfs(out, starts, symmetric=not directed, predecessors=True, into=into)
+        assert [backend.to_host(array).tolist() for array in got] == [levels.tolist(), parents.tolist()]
+    assert (back.traffic.direct_requests > 0) == directed
+
+
 def test_neighbouring_pages_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     G = make_graph("cpu", True, 400, 9000)
     packed = pack(G, encode=False)
@@ -185,31 +234,83 @@ def test_neighbouring_pages_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == [[0], [2, 3, 4], [5], [7]]
 
 
-def test_the_most_used_pages_are_kept(backend: Backend) -> None:
+def test_copied_pages_stay_for_all_readers_until_there_is_no_room(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "BUFFER_BYTES", 3 * 32 * 128)
     rng = np.random.default_rng(7)
     rows = [np.sort(rng.choice(500, 120, replace=False)) for _ in range(60)]
     offsets = np.concatenate([np.cumsum([0, *map(len, rows)]), np.full(440, 7200)])
-    packed = pack_rows(backend, offsets, np.concatenate(rows).astype(np.int32), page_bits=5)
-    reader = PageReader(packed, "zero-copy", 0.5)
-    kept: list[list[int]] = []
+    weights = rng.random(7200).astype(np.float32)
+    packed = pack_rows(backend, offsets, np.concatenate(rows).astype(np.int32), page_bits=5, weights=weights)
+    sizes = packed.page_bytes()
+    both = sizes + packed.weight_bytes()
+    limits = [int(sizes[[0, 2, 3, 5]].sum() + sizes[6] // 2), int(both[:3].sum() + 400)]
+    resident = ResidentPages(lambda: limits.pop(0))
 
     def launch(piece: passes.Piece) -> None:
-        if not piece.is_direct:
-            kept.append(piece.pages.tolist())
-            for page in kept[-1]:
-                size = int(packed.page_bytes()[page]) // 4
-                first, there = int(piece.places[page]), int(packed.places_on_host[page])
-                words = backend.to_host(piece.words)[first : first + size]
-                assert words.tolist() == packed.words_on_host[there : there + size].tolist()
+        pages = backend.to_host(piece.pages).tolist()
+        for page in pages:
+            first, there = int(piece.places[page]) - piece.shift, int(packed.places_on_host[page])
+            words = backend.to_host(piece.words)[first : first + int(sizes[page]) // 4]
+            assert words.tolist() == packed.words_on_host[there : there + int(sizes[page]) // 4].tolist()
 
-    reader.visit(launch)
-    reader.keep_most_used()
-    reader.visit(launch)
-    reader.visit(lambda piece: None, np.array([0, 500, 0, 0, 0, 400, 300, 0]))
-    reader.keep_most_used()
-    reader.visit(launch)
+    def traffic_of(wanted: Any, weighted: bool = False) -> tuple[int, int]:
+        reader = PageReader(packed, "stream", resident)
+        reader.visit(launch, wanted, weighted)
+        return reader.traffic.resident_pages, reader.traffic.copied_pages
+
     assert packed.num_pages == 8
-    assert kept == [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 5, 6]]
+    assert resident.nbytes == 0
+    assert traffic_of(np.array([1, 0, 1, 1, 0, 0, 0, 0])) == (0, 3)
+    assert traffic_of(np.array([1, 0, 1, 0, 0, 0, 0, 0])) == (2, 0)
+    assert traffic_of(np.array([0, 0, 0, 1, 0, 1, 1, 1])) == (1, 3)
+    assert traffic_of(None) == (4, 4)  # there was no room for 6 and 7
+    assert traffic_of(None) == (4, 4)
+    held = resident.nbytes
+    assert 0 <= int(sizes[[0, 2, 3, 5]].sum() + sizes[6] // 2) - held < 4
+    assert traffic_of(None, weighted=True) == (0, 8)  # pages with weights are others
+    found = traffic_of(None, weighted=True)[0]
+    assert found in (2, 3)  # words and weights have room of their own
+    assert resident.nbytes - held <= both[:3].sum() + 400
+    assert not limits
+
+
+def test_without_room_on_the_device_no_page_stays(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    G = make_graph("cpu", True)
+    rows = G.snapshot().compact()
+    packed = pack_rows(backend, rows.offsets, rows.indices, page_bits=5)
+    reader = PageReader(packed, "stream", ResidentPages(lambda: 1 << 40))
+    labels = backend.to_host(weakly_connected_components(reader)).tolist()
+    empty = Backend.empty
+
+    def refuse(self: Backend, shape: Any, dtype: Any) -> Any:
+        if shape == int(packed.words.shape[0]):
+            raise OutOfMemoryError("no room")
+        return empty(self, shape, dtype)
+
+    resident = ResidentPages(lambda: 1 << 40)
+    with monkeypatch.context() as patch:
+        patch.setattr(Backend, "empty", refuse)
+        for _ in range(2):
+            reader = PageReader(packed, "stream", resident)
+            assert backend.to_host(weakly_connected_components(reader)).tolist() == labels
+            assert reader.traffic.resident_pages == resident.nbytes == 0
+
+
+def test_threads_may_add_pages_at_the_same_time() -> None:
+    G = make_graph("cpu", True, 400, 20_000)
+    packed = pack(G)
+    resident = keep(packed, 0.7)
+    wanted = weakly_connected_components(PageReader(packed)).tolist()
+
+    def label(_: int) -> list[int]:
+        found: list[int] = weakly_connected_components(PageReader(packed, "stream", resident)).tolist()
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(label, range(12))) == [wanted] * 12
+    assert resident.nbytes <= packed.page_bytes().sum()
 
 
 def test_buffers_are_filled_in_turn(backend: Backend) -> None:
@@ -229,19 +330,30 @@ def test_arrays_of_several_dtypes_share_a_buffer(backend: Backend) -> None:
         assert [backend.to_host(copy).tolist() for copy in copies] == [array.tolist() for array in part]
 
 
-def test_the_link_is_measured(backend: Backend) -> None:
-    links = measure_links(backend)
-    assert links == measure_links(backend)
-    assert backend.on_gpu or links == USUAL_LINKS
-    assert min(links) > 1e6
-    total = backend.zeros(1, np.uint32)
-    words = backend.zeros(128, np.uint32)
+def test_the_link_is_measured_for_each_size_of_memory(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measure_links(backend, *backend.pinned(1 << 12, np.uint32)) == USUAL_LINKS
+    memories = [backend.pinned(words, np.uint32) for words in (1 << 23, 1 << 24, 3 << 23)]
+    found = [measure_links(backend, *memory) for memory in memories]
+    if not backend.on_gpu:
+        assert found == [USUAL_LINKS] * 3
+        return
+    assert found == [measure_links(backend, *memory) for memory in memories]
+    assert found[0] != found[1] == found[2]
+    assert min(map(min, found)) > 1e6
+
+
+def test_lines_are_read_in_runs(backend: Backend) -> None:
     read_lines = backend.kernels("dynstore.stores.paged").read_lines
-    read_lines(words, 4, total)
-    assert int(total[0]) == 0
-    words[101] = 4
-    read_lines(words, 4, total)
-    assert int(total[0]) == 1
+    words, total = backend.zeros(64 * 32 + 5, np.uint32), backend.zeros(1, np.uint32)
+    found = []
+    for line in range(64):
+        words[32 * line + 7] = 4
+        total.fill(0)
+        read_lines(words, 3, 5, 3, total)
+        words[32 * line + 7] = 0
+        if int(total[0]):
+            found.append(line)
+    assert found == [begin + step for begin in (0, 21, 42) for step in (0, 3, 6, 9, 12)]
 
 
 def test_a_graph_without_edges() -> None:
@@ -258,8 +370,6 @@ def test_wrong_calls_are_refused() -> None:
     packed = pack_rows(get_backend("cpu"), np.array([0, 1, 1]), np.array([1], np.int32))
     with pytest.raises(InputError, match="PageReader: unknown way 'copy'; known: 'auto', 'stream', 'zero-copy'"):
         PageReader(packed, "copy")
-    with pytest.raises(InputError, match="PageReader: resident is 2; wanted a share of the pages, 0 to 1"):
-        PageReader(packed, resident=2)
     other = pack_rows(get_backend("cpu"), np.array([0, 1]), np.array([0], np.int32))
     with pytest.raises(InputError, match="bfs: in-edges of 1 vertices; wanted 2, as of `out`"):
         bfs(PageReader(packed), 0, into=PageReader(other))

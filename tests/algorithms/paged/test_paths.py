@@ -38,7 +38,7 @@ def test_paths_are_those_of_the_graph(
     backend_name: Device, draw: Any, directed: bool, encode: bool, way: str, resident: float, links: Links | None
 ) -> None:
     mixed = mix(backend_name, directed, draw, encode=encode)
-    reader = mixed.reader(way, resident, links, keep_weights=encode)
+    reader = mixed.reader(way, resident, links)
     to_host = reader.packed.backend.to_host
     for cutoff in (None, 5.0):
         wanted = dynstore.sssp(mixed.graph, 3, cutoff=cutoff)

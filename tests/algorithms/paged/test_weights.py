@@ -14,7 +14,7 @@ from dynstore.stores.paged.building import decode_rows, pack_pieces, pack_rows
 from dynstore.stores.paged.layout import LEAF, PagedRows
 from dynstore.stores.paged.links import Links
 from dynstore.typing import Device
-from tests.algorithms.paged.mixtures import READINGS, mix
+from tests.algorithms.paged.mixtures import READINGS, keep, mix
 
 PAGE = 32 * LEAF  # slots
 
@@ -61,15 +61,14 @@ def test_weights_are_those_that_were_packed(backend: Backend, dtype: type, monke
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("way", "resident", "keeps"), [("stream", 0.4, True), ("stream", 0.4, False), ("zero-copy", 0.4, True)]
-)
+@pytest.mark.parametrize(("way", "share"), [("stream", 0.5), ("stream", 0.0), ("zero-copy", 0.5)])
 def test_they_come_with_their_pages(
-    backend: Backend, dtype: type, way: str, resident: float, keeps: bool, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, dtype: type, way: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed, wanted = pack(backend, dtype), wanted_weights(dtype)
     monkeypatch.setattr(passes, "BUFFER_BYTES", 20_000)
-    reader = PageReader(packed, way, resident, keep_weights=keeps)
+    resident = keep(packed, share)
+    reader = PageReader(packed, way, resident)
     seen: list[int] = []
 
     def launch(piece: passes.Piece) -> None:
@@ -87,25 +86,23 @@ def test_they_come_with_their_pages(
     reader.visit(launch, weighted=True)
     assert sorted(seen) == list(range(5))
     sizes = packed.page_bytes() + packed.weight_bytes()
-    held = 2 if keeps else 0
-    assert reader.traffic.resident_pages == held
+    assert reader.traffic.resident_pages == 0
     if way == "stream":
-        assert reader.traffic.link_bytes == reader.traffic.copied_bytes == sizes[held:].sum()
+        assert reader.traffic.link_bytes == reader.traffic.copied_bytes == sizes.sum()
     else:
         lines = packed.weight_bytes() // 128 - (-packed.page_bytes() // 128)
-        assert reader.traffic.direct_requests == lines[held:].sum()
-        assert 0 <= reader.traffic.link_bytes - sizes[held:].sum() < 32 * 5
-    assert reader.resident_bytes == (sizes if keeps else packed.page_bytes())[:2].sum()
+        assert reader.traffic.direct_requests == lines.sum()
+        assert 0 <= reader.traffic.link_bytes - sizes.sum() < 32 * 5
+    held = 2 if share and way == "stream" else 0
     before = reader.traffic.link_bytes
-    reader.visit(lambda piece: None, np.array([0, 0, 0, 5, 0]), weighted=True)
+    reader.visit(launch, np.array([5, 0, 0, 5, 0]), weighted=True)
     if way == "stream":
-        assert reader.traffic.link_bytes - before == sizes[3]
-    reader.visit(lambda piece: None)
-    assert reader.traffic.resident_pages == 2 * held + (2 - held)
-    reader.keep_most_used()
+        assert reader.traffic.link_bytes - before == sizes[3] + (0 if held else sizes[0])
     seen.clear()
     reader.visit(launch, weighted=True)
     assert sorted(seen) == list(range(5))
+    assert reader.traffic.resident_pages == (3 if held else 0)
+    assert held * sizes[0] <= resident.nbytes <= share * sizes.sum()
 
 
 def test_negative_weights_are_noted() -> None:
@@ -140,7 +137,7 @@ def test_weighted_ranks_are_those_of_the_graph(
     graph = dynstore.DynamicGraph(weighted=True, weight_dtype="float64", device=backend_name)
     graph.insert_vertices([mixed.packed.num_vertices - 1])
     graph.insert_edges((dst, src, weights))
-    into = mixed.reader(way, resident, links, keep_weights=True)
+    into = mixed.reader(way, resident, links)
     sums = sum_out_weights(into)
     ranks, iterations, _ = pagerank(into, sums, max_iter=3, tol=0.0, weighted=True)
     frame, _ = dynstore.pagerank(graph, max_iter=3, tol=0.0, fail_on_nonconvergence=False)

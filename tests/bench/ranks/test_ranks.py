@@ -8,16 +8,18 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dynstore import distributed
 from dynstore.backend import get_backend
-from dynstore.benchmarks.ranks import algorithms
+from dynstore.benchmarks.ranks import __main__ as command
+from dynstore.benchmarks.ranks import algorithms, updates
 from dynstore.benchmarks.ranks.__main__ import main
 from dynstore.benchmarks.ranks.bench import distinct_keys, edge_sums, key_sums, make_rows
-from dynstore.benchmarks.ranks.engines import run_by_nccl
+from dynstore.benchmarks.ranks.engines import run_by_nccl, run_ranks
 from dynstore.benchmarks.schema import check_document
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError, RankError
@@ -35,6 +37,7 @@ def test_all_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "right: pagerank as on one graph",
         "right: weakly_connected_components on 1 and 2 ranks",
         "right: bfs: Strategy-S, 2 ranks as on one device",
+        "right: ranks add up to 1",
     ):
         assert text in shown
     document = json.loads(path.read_text())
@@ -55,6 +58,31 @@ def test_a_part_that_fails_does_not_end_the_others(
     assert re.search(r"FAILED own: RankError: run: rank \d raised UnweightedGraphError", shown.err)
     assert "pages: 6 rows" in shown.out
     assert not json.loads(path.read_text())["agree"]
+
+
+def test_a_run_that_is_ended_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As SIGTERM ends it: rows are in a file while a part runs, and then in the JSON, which says that it failed."""
+    path = tmp_path / "ranks.json"
+
+    def ended(engine: str, device: str, ranks: int, *given: Any, limit: float) -> None:
+        run_ranks(engine, device, ranks, *given, limit=limit)
+        assert len((tmp_path / "ranks.json.rows").read_text().splitlines()) == 6
+        sys.exit(143)
+
+    monkeypatch.setattr(command, "run_ranks", ended)
+    with pytest.raises(SystemExit):
+        main(["weak", *SMALL, "--json", str(path)])
+    document = json.loads(path.read_text())
+    check_document(document)
+    assert len(document["rows"]) == 6
+    assert not document["agree"]
+    assert [each.name for each in tmp_path.iterdir()] == ["ranks.json"]
+
+
+def test_graphs_that_do_not_fit_are_left_out() -> None:
+    host = get_backend("cpu")
+    assert updates._does_not_fit(host, 1_200_000_000) == ""
+    assert "int32 offsets go to 2147483647" in updates._does_not_fit(host, 1_800_000_000)
 
 
 def test_unknown_parts() -> None:

@@ -14,6 +14,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.stores.paged import building
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.layout import PagedRows
+from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.paged.store import PagedStore
 from dynstore.testing.faults import for_every_allocation, for_every_pinned_array
 from dynstore.testing.pair import Pair
@@ -271,3 +272,55 @@ def test_new_edges_are_hardly_looked_for_in_pages(backend_name: str, monkeypatch
 
 def test_free_memory_is_none_on_the_host(backend: Backend) -> None:
     assert (backend.free_bytes() is None) == (not backend.on_gpu)
+
+
+def test_copied_pages_stay_until_new_ones_are_written(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Updates of the delta and of bits leave them, copies of the graph share them; the share bounds them."""
+    monkeypatch.setattr(Backend, "free_bytes", lambda _: 1 << 20)
+    G = DynamicGraph(store="paged", device=backend_name, directed=False, **{**SMALL, "delta_edges": 300})
+    G.insert_edges(some_edges(4000, most=60))
+    copied: list[int] = []
+    take = ResidentPages.take
+
+    def note(self: ResidentPages, packed: PagedRows, pages: np.ndarray, columns: Any) -> Any:
+        copied.append(int(pages.size))
+        return take(self, packed, pages, columns)
+
+    monkeypatch.setattr(ResidentPages, "take", note)
+
+    def copies(graph: DynamicGraph) -> bool:
+        """Whether a call copies pages; the answer has to be right."""
+        copied.clear()
+        labels = dynstore.weakly_connected_components(graph)["labels"].to_numpy().tolist()
+        wanted = DynamicGraph(device=backend_name, directed=False)
+        wanted.insert_vertices([graph.number_of_vertices() - 1])
+        wanted.insert_edges(tuple(graph.edge_columns().values())[:2])
+        assert labels == dynstore.weakly_connected_components(wanted)["labels"].to_numpy().tolist()
+        return bool(copied)
+
+    def held() -> int:
+        return G.memory_usage()["resident_pages"]
+
+    assert held() == 0
+    assert copies(G)
+    assert held() == G.memory_usage()["pages"]
+    assert not copies(G)
+    G.delete_edges(some_edges(20, most=60))
+    G.insert_edges(([0, 3, 70], [71, 60, 72]))
+    twin = G.copy()
+    assert not copies(G)
+    assert not copies(twin)
+    merges = counts(G)[0]
+    G.insert_edges(([1] * 400, range(100, 500)))
+    assert counts(G)[0] == merges + 1
+    assert held() == 0
+    assert not copies(twin)
+    assert copies(G)
+    assert not copies(G)
+    G.clear()
+    assert held() == 0
+    none = DynamicGraph(store="paged", device=backend_name, resident_share=0, **SMALL)
+    none.insert_edges(some_edges(4000, most=60))
+    assert copies(none)
+    assert copies(none)
+    assert none.memory_usage()["resident_pages"] == 0

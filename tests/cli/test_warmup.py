@@ -18,7 +18,7 @@ from tests.adapters.cugraph.stand_ins import rapids
 
 __all__ = ["rapids"]  # a fixture
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # What a user might do first, not as the warm-up does it.
 PROGRAM = """
 import pandas as pd

@@ -19,7 +19,7 @@ from dynstore import cli
 from dynstore.benchmarks import machine
 from dynstore.benchmarks.schema import check_document
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--store", "gpma+", "--store", "rebuild", "--algorithm", "bfs", "--steps", "2", "--device", "cpu"]
 
 
@@ -159,7 +159,7 @@ def test_disagreement_fails_and_is_written(command, tmp_path: Path, monkeypatch:
         ("1 2 1\n3 4 nan\n", ["--weight", "2"], "e.txt:2: weight 'nan' is not a number"),
         ("1 2\n3 4\n", ["--time", "7"], "e.txt: no time column 7; the file has columns 0 to 1"),
         ("1 2\n3 4\n", ["--delimiter", "tab"], "e.txt: no column is left for the destination; the file has 1"),
-        ("", [], "e.txt: no events; wanted at least a few"),
+        ("", [], "e.txt: got no events; wanted at least a few"),
         ("1 2\n3 4\r \n", [], "e.txt:2: a carriage return without a line feed"),
         ("1 2 3\n3 4 1e39\n", ["--weight", "2"], "e.txt:2: weight '1e39' is too large; wanted at most 3.4028235e+38"),
         ("+ 1 2\n- 3 4\n", ["--op", "99999999999"], "e.txt: no op column 99999999999; the file has columns 0 to 2"),
@@ -202,17 +202,20 @@ def test_a_bad_file_is_one_line_with_its_place(
         ),
         (["rmat:" + "9" * 5000 + ":1"], "rmat: scale is 9999"),
         (["collegemsg", "--json", "x" * 300 + ".json"], ": File name too long"),
-        (["collegemsg", "--window", "2"], "window: got 2; wanted a share"),
-        (["collegemsg", "--window", "half"], "window: got 'half'; wanted a share"),
-        (["collegemsg", "--batch", "0"], "batch: got '0'; wanted a count"),
-        (["collegemsg", "--batch", "90%"], "are more than the window's"),
-        (["collegemsg", "--steps", "0"], "steps: got 0; wanted at least 1"),
-        (["collegemsg", "--steps", "50"], "do not fit behind a window of"),
+        (["collegemsg", "--window", "2"], "--window is 2; wanted a share"),
+        (["collegemsg", "--window", "half"], "--window is 'half'; wanted a share"),
+        (["collegemsg", "--batch", "0"], "--batch is '0'; wanted a count"),
+        (["collegemsg", "--batch", "90%"], "--batch has 53852 events, the window 29918; wanted a smaller batch"),
+        (["collegemsg", "--steps", "0"], "--steps is 0; wanted at least 1"),
+        (["collegemsg", "--steps", "50"], "50 steps and one to warm up need 30498 events behind a window of 29918"),
         (["collegemsg", "--steps", "two"], "Invalid value for '--steps'"),
-        (["collegemsg", "--time", "2"], "time given; columns are chosen for files only"),
-        (["collegemsg", "--store-option", "x"], "store-option: got 'x'; wanted [STORE:]KEY=VALUE"),
+        (["collegemsg", "--time", "2"], "got time; only the columns of files can be chosen"),
+        (["collegemsg", "--store-option", "x"], "--store-option is 'x'; wanted [STORE:]KEY=VALUE"),
         (["collegemsg", "--store-option", "gpma+:no=1"], "unknown parameter 'no'; known: "),
-        (["collegemsg", "--store-option", "merge:no=1", "--store", "gpma+"], "'merge', which is not among the stores"),
+        (
+            ["collegemsg", "--store-option", "merge:no=1", "--store", "gpma+"],
+            "--store-option names the store 'merge'; wanted one of gpma+",
+        ),
         (["collegemsg", "--json", "no/out.json"], "cannot write 'no/out.json': No such file or directory"),
         (["collegemsg", "--json", "/dev/null"], "cannot write '/dev/null': it is a special file"),
         (["collegemsg", "--report", "."], "cannot write '.': it is a folder"),

@@ -21,7 +21,7 @@ import dynstore
 from dynstore.streams import decode
 from tests.streams.servers import free_port, redis_server
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "payments"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynstore.cli.shared import DEVICE_HELP, check_device
 from dynstore.errors import DynstoreError, InputError, StreamError
 
 if TYPE_CHECKING:
@@ -53,38 +54,62 @@ def stream(
     ] = None,
     monitor: Annotated[
         list[str] | None,
-        typer.Option(help="Answer to keep up to date, as pagerank or bfs:start=0; repeatable.", rich_help_panel=_GRAPH),
+        typer.Option(
+            help="Answer to keep up to date, such as pagerank or bfs:start=0; repeatable.", rich_help_panel=_GRAPH
+        ),
     ] = None,
-    every: Annotated[int, typer.Option(help="Batches between two answers.", rich_help_panel=_GRAPH)] = 1,
-    directed: Annotated[bool, typer.Option("--directed/--undirected", rich_help_panel=_GRAPH)] = True,
-    weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.", rich_help_panel=_GRAPH)] = False,
-    any_ids: Annotated[
-        bool, typer.Option("--any-ids", help="Ids are texts, or numbers of any size.", rich_help_panel=_GRAPH)
+    every: Annotated[
+        int, typer.Option(help="After how many batches answers are computed.", rich_help_panel=_GRAPH)
+    ] = 1,
+    directed: Annotated[
+        bool, typer.Option("--directed/--undirected", help="Kind of the graph.", rich_help_panel=_GRAPH)
+    ] = True,
+    weighted: Annotated[
+        bool, typer.Option("--weighted", help="The graph has weights, from the column weight.", rich_help_panel=_GRAPH)
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=_GRAPH)] = "auto",
+    any_ids: Annotated[
+        bool,
+        typer.Option(
+            "--any-ids",
+            help="Vertices are texts, or numbers of any size; without it, numbers 0, 1, 2, ...",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = False,
+    device: Annotated[str, typer.Option(help=DEVICE_HELP, rich_help_panel=_GRAPH)] = "auto",
     column: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ROLE=NAME", help="A column: source, destination, weight, time or op.", rich_help_panel=_DATA
+            metavar="ROLE=NAME",
+            help="Name of a column; ROLE is source, destination, weight, time or op; repeatable. By default a column "
+            "is called like its role.",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for more at the end of a file.", rich_help_panel=_DATA)
+        bool, typer.Option("--follow", help="At the end of a file, wait for more rows.", rich_help_panel=_DATA)
     ] = False,
-    batch: Annotated[int, typer.Option(help="Rows of a batch.", rich_help_panel=_DATA)] = 65_536,
-    max_delay: Annotated[float, typer.Option(help="Seconds until a batch closes.", rich_help_panel=_DATA)] = 0.05,
-    max_pending: Annotated[int, typer.Option(help="The most rows that wait.", rich_help_panel=_DATA)] = 4_000_000,
+    batch: Annotated[int, typer.Option(help="The most rows in a batch.", rich_help_panel=_DATA)] = 65_536,
+    max_delay: Annotated[
+        float, typer.Option(help="The most seconds that a row waits for its batch to fill up.", rich_help_panel=_DATA)
+    ] = 0.05,
+    max_pending: Annotated[int, typer.Option(help="The most rows that may wait.", rich_help_panel=_DATA)] = 4_000_000,
     overflow: Annotated[
-        str, typer.Option(help="What happens when more arrive: block, drop-oldest or error.", rich_help_panel=_DATA)
+        str,
+        typer.Option(
+            help="If more rows arrive: block (the source waits), drop-oldest, or error.", rich_help_panel=_DATA
+        ),
     ] = "block",
     lateness: Annotated[
         str | None,
-        typer.Option(help="Ignore rows that are late by more than this, such as 10s.", rich_help_panel=_DATA),
+        typer.Option(
+            help="Ignore rows that are older than the newest one by more than this, such as 10s.", rich_help_panel=_DATA
+        ),
     ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of a database: the graph survives a crash, and goes on where it was.", rich_help_panel=_GRAPH
+            help="Folder in which the graph is kept through crashes (dynstore.open); a later run goes on there.",
+            rich_help_panel=_GRAPH,
         ),
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="End after this many seconds.", rich_help_panel=_DATA)] = None,
@@ -92,13 +117,13 @@ def stream(
     """Put a stream of edges into a graph, and show its rates and answers until it ends or Ctrl-C.
 
     On a terminal the display is live; elsewhere a line is printed each second.
+
+    At the end it prints the last answers: the five largest values of each.
     """
-    from dynstore.backend import DEVICES, unknown_device
+    check_device(device)
     from dynstore.streams import Stream
     from dynstore.windows.window import Window
 
-    if device not in DEVICES:
-        raise unknown_device(device)
     options: dict[str, Any] = {"directed": directed, "weighted": weighted, "renumber": any_ids, "device": device}
     held: Any = None
     if log is not None and window is not None and not window.isdecimal():
@@ -129,6 +154,7 @@ def stream(
         except Exception as error:  # a server's, such as a lost connection
             raise StreamError(f"stream: {source}: {error}") from error
         typer.echo(f"{progress}\n{graph}")
+        _show_answers(monitors)
 
 
 @contextmanager
@@ -203,6 +229,16 @@ def _show_live(flow: Any, monitors: list[StreamMonitor], seconds: float | None) 
 
     with Live(refresh_per_second=4, transient=True) as live:
         return _run(flow, seconds, lambda progress: live.update(_page(progress, monitors)))
+
+
+def _show_answers(monitors: list[StreamMonitor]) -> None:
+    """Print the top of each answer."""
+    from rich.console import Console
+
+    console = Console()
+    for monitor in monitors:
+        if monitor.latest is not None:
+            console.print(_top(monitor))
 
 
 def _run(flow: Any, seconds: float | None, look: Callable[[Progress], None]) -> Progress:

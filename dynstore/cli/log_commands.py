@@ -29,7 +29,7 @@ class _Form(StrEnum):
 
 def log(
     path: _Folder,
-    last: Annotated[int, typer.Option(min=0, help="Records to show, the newest ones; 0 shows all.")] = 20,
+    last: Annotated[int, typer.Option(min=0, help="How many of the newest records to show; 0: all.")] = 20,
 ) -> None:
     """List the records of a database's log: version, kind, rows, bytes, position of the source."""
     from rich.console import Console
@@ -72,7 +72,8 @@ def _summary(listing: Listing) -> str:
 
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(listing.kinds.items())) or "none"
     lines = [
-        f"{listing.records:,} records: {kinds}; {listing.rows:,} rows, {format_bytes(listing.bytes)}",
+        f"{listing.records:,} record{'s' * (listing.records != 1)}: {kinds}; {listing.rows:,} rows, "
+        f"{format_bytes(listing.bytes)}",
         f"checkpoints: {', '.join(map(str, listing.checkpoints))}; last version: {listing.version}",
     ]
     if listing.cut:
@@ -82,9 +83,13 @@ def _summary(listing: Listing) -> str:
 
 def export(
     path: _Folder,
-    to: Annotated[_Form, typer.Option(help="The form of the file.")] = _Form.parquet,
-    output: Annotated[Path | None, typer.Option(help="The file; by default PATH.parquet here.")] = None,
-    version: Annotated[int | None, typer.Option(min=0, help="An older version; by default the last one.")] = None,
+    to: Annotated[_Form, typer.Option(help="The format of the file.")] = _Form.parquet,
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write; by default PATH.parquet in this folder.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(min=0, help="The version of the graph; by default the last one.")
+    ] = None,
 ) -> None:
     """Write the edges of a database's graph to a file, each undirected edge once."""
     from dynstore.adapters.tables.parquet import write_parquet

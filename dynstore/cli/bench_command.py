@@ -1,0 +1,338 @@
+"""``dynstore bench``: stores timed on a stream of edges, beside the usual ways to make a new graph.
+
+Output files are written at the end, completely or not at all. The JSON of a paper's suite is also written whenever a
+part is finished, so a stopped run keeps its results.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dynstore.cli.shared import DEVICE_HELP, check_device, show_progress
+from dynstore.errors import DynstoreError, InputError
+
+__all__ = ["EXAMPLES", "bench"]
+
+EXAMPLES = (
+    "[bold]Examples[/bold]\n\n"
+    "dynstore bench\n\n"
+    "dynstore bench collegemsg --store gpma+ --store rebuild --algorithm bfs --batch 500 --steps 10\n\n"
+    "dynstore bench rmat:20:8 --seed 1 --batch 0.1% --algorithm none --json out.json --report out.html\n\n"
+    "dynstore bench yourlog.csv --source payer --destination payee --time when\n\n"
+    "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
+    "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
+    "dynstore bench pokec,reddit --suite gpma --data-dir graphs --shrink 16 --steps 5\n\n"
+)
+_DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
+_PAPERS = "Suites of papers"
+# Options that apply only to suites of one stream, or only to suites with their own data sets.
+_OF_STREAMS = (
+    *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header"),
+    *("algorithm", "warm_start", "directed"),
+)
+_OF_PAPERS = ("data_dir", "shrink", "table", "limit_seconds")
+
+
+def bench(
+    context: typer.Context,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="mathoverflow (the default) or collegemsg (shipped); rmat:SCALE:EDGEFACTOR or uniform:VERTICES:EDGES "
+            "(generated); or a file: text, csv, tsv, .mtx, .graph, .parquet, also .gz, .xz, .bz2 and .tar.gz. For a "
+            "paper's suite: names of its data sets, by comma; all by default.",
+        ),
+    ] = None,
+    window: Annotated[
+        str, typer.Option(help="Size of the window, as a share of all events.", rich_help_panel=_DATA)
+    ] = "0.5",
+    batch: Annotated[
+        str,
+        typer.Option(
+            help="Events that enter and leave in a step: a number, or a share of all events. With --suite updates or "
+            "tracked also several, by comma.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "1%",
+    steps: Annotated[
+        int,
+        typer.Option(help="How many steps are timed. One more goes before them, to warm up.", rich_help_panel=_DATA),
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers of generated data.", rich_help_panel=_DATA)] = 0,
+    source: Annotated[
+        str | None, typer.Option(help="Column of sources, by name, or by number from 0.", rich_help_panel=_COLUMNS)
+    ] = None,
+    destination: Annotated[str | None, typer.Option(help="Column of destinations.", rich_help_panel=_COLUMNS)] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(help="Column of weights; the graphs are then weighted.", rich_help_panel=_COLUMNS),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of times, by which events are sorted: numbers, ISO dates or date-times.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    op: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of changes, which are replayed: '+' inserts an edge, '-' deletes it, 'w' sets its weight.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            help="The character between two fields; by default it is found from the file.", rich_help_panel=_COLUMNS
+        ),
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first row has the names of the columns; by default it is found from the file.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(help="Store to measure; repeatable. By default gpma+, rebuild and merge.", rich_help_panel=_GRAPH),
+    ] = None,
+    store_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[STORE:]KEY=VALUE", help="Option of all stores, or of one; repeatable.", rich_help_panel=_GRAPH
+        ),
+    ] = None,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Algorithm to run after each step; repeatable. 'none': only updates. By default bfs, pagerank and "
+            "triangle_count.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = None,
+    warm_start: Annotated[
+        bool,
+        typer.Option(
+            "--warm-start", help="Let pagerank start from the ranks of the last step.", rich_help_panel=_GRAPH
+        ),
+    ] = False,
+    directed: Annotated[
+        bool | None,
+        typer.Option(
+            "--directed/--undirected",
+            help="Kind of the graphs. By default undirected if an algorithm needs that, else directed.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help=DEVICE_HELP, rich_help_panel=_GRAPH)] = "auto",
+    suite: Annotated[
+        str,
+        typer.Option(
+            help="What to measure. window: updates and algorithms while a window slides. updates: updates alone, by "
+            "size and kind of batch. slides: what dynstore.Window costs. tracked: tracked answers beside computing "
+            "anew. gpma, lpma, slab-hash, graphvine, gts: a paper's experiments. papers: all of these.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = "window",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Kind of batches, with --suite updates or tracked; repeatable; all by default.", rich_help_panel=_GRAPH
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the papers' data sets; graphs are generated for those that are missing.",
+            rich_help_panel=_PAPERS,
+        ),
+    ] = None,
+    shrink: Annotated[
+        int, typer.Option(help="Divide generated graphs and batches by this number.", rich_help_panel=_PAPERS)
+    ] = 64,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Table or figure, such as fig7 or gpma/fig7; repeatable; all by default.", rich_help_panel=_PAPERS
+        ),
+    ] = None,
+    limit_seconds: Annotated[
+        float | None,
+        typer.Option(help="Start no experiment after so many seconds.", rich_help_panel=_PAPERS),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the result as one self-contained HTML page.", rich_help_panel=_OUTPUT)
+    ] = None,
+) -> None:
+    """Slide a window over a stream of edges, and time the updates and algorithms of several stores.
+
+    After every step all stores must hold exactly the window's pairs.
+
+    They must also give the same answers. If not, the command fails with exit code 1.
+    """
+    check_device(device)
+    from rich.console import Console
+
+    from dynstore.benchmarks.machine import share_memory
+    from dynstore.benchmarks.outputs import check_outputs, write_outputs
+    from dynstore.benchmarks.schema import extend_document, make_document
+    from dynstore.benchmarks.stream import describe_stream
+    from dynstore.benchmarks.suites import get_suite
+    from dynstore.compilations import compilations
+    from dynstore.datasets import resolve
+    from dynstore.datasets.names import is_generated
+
+    check_outputs(json, report)
+    chosen = get_suite(suite)
+    _refuse_options(context, suite, _OF_STREAMS if chosen.own_data else _OF_PAPERS)
+    if suite not in ("tracked", "updates"):
+        _refuse_options(context, suite, ("kind",))
+    stores = store or chosen.defaults.get("store", ["gpma+", "rebuild", "merge"])
+    options: dict[str, Any] = {"steps": steps, "device": device}
+    if chosen.own_data:
+        options |= {"stores": store, "data": data, "data_dir": data_dir, "shrink": shrink, "seed": seed}
+        options |= {"tables": table, "limit_s": limit_seconds}
+        options["store_options"] = _read_store_options(store_option or [], store or [])
+    else:
+        algorithms = algorithm or chosen.defaults.get("algorithm", ["bfs", "pagerank", "triangle_count"])
+        options |= {
+            "stores": stores,
+            "algorithms": [] if algorithms == ["none"] else algorithms,
+            "window": _read_share(window),
+            "batch": batch if _is_given(context, "batch") else chosen.defaults.get("batch", batch),
+            "directed": directed,
+            "weighted": weight is not None,
+            "warm_start": warm_start,
+            "store_options": _read_store_options(store_option or [], stores),
+        }
+    if kind:
+        options["kinds"] = kind
+    compilations.announced = True  # the suites warm up, and show it
+    job = chosen.make_job(**options)
+    chosen.check(job)
+    share_memory(device)
+    data = data or "mathoverflow"
+    events = None
+    console = Console()
+    document: dict[str, Any] = {}
+    with show_progress() as (advance, aside):
+        if chosen.own_data:
+
+            def keep(result: Any, part: Any) -> None:
+                """Print the finished part; write all parts that are finished so far."""
+                nonlocal document
+                agree = result.disagreement is None
+                if document:
+                    document = extend_document(document, result.dataset, result.rows, agree)
+                else:
+                    document = make_document(suite, _command(), result.dataset, result.rows, agree)
+                with aside():
+                    chosen.show_part(console, job, result, part)
+                if json is not None:
+                    write_outputs({json: document}, say=False)
+
+            result = chosen.run(None, job, advance, keep)
+        else:
+            advance("reading", 0, steps)
+            events = resolve(
+                data,
+                seed,
+                source=source,
+                destination=destination,
+                weight=weight,
+                time=time,
+                op=op,
+                delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+                header=header,
+            )
+            result = chosen.run(events, job, advance)
+    if events is None:
+        dataset = result.dataset
+        console.print(f"{suite}: {len(result.rows)} figures on {result.device}", highlight=False)
+    else:
+        dataset = describe_stream(events, seed if is_generated(data) else None)
+        console.print(
+            f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
+            highlight=False,
+            markup=False,
+        )
+        if events.time is None and events.op is None and dataset["seed"] is None:
+            console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
+    document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
+    if events is not None and events.ids is not None:
+        what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
+        result.notes.insert(0, f"{len(events.ids):,} ids ({what}), numbered in the order of their first occurrence")
+    for note in result.notes:
+        console.print(f"  {note}", highlight=False, markup=False)
+    chosen.show(console, job, result)
+    outputs: dict[Path, Any] = {} if json is None else {json: document}
+    if report is not None:
+        outputs[report] = chosen.render(document, job, result)
+    write_outputs(outputs)
+    if result.disagreement is not None:
+        raise DynstoreError(result.disagreement)
+
+
+def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
+    """Refuse given options that this suite does not use."""
+    for name in names:
+        if _is_given(context, name):
+            raise InputError(f"bench: got --{name.replace('_', '-')}, which --suite {suite} does not use; leave it out")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was typed."""
+    return getattr(context.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT"
+
+
+def _read_share(text: str) -> float:
+    """Read "0.5" or "50%"."""
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise InputError(
+            f"bench: --window is {text!r}; wanted a share of the stream between 0 and 1, such as 0.5"
+        ) from None
+
+
+def _read_store_options(given: list[str], stores: list[str]) -> dict[str, dict[str, Any]]:
+    options: dict[str, dict[str, Any]] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"bench: --store-option is {text!r}; wanted [STORE:]KEY=VALUE")
+        store, colon, key = name.rpartition(":")
+        if not colon and not stores:
+            raise InputError(f"bench: --store-option is {text!r}, and no --store is given; wanted STORE:KEY=VALUE")
+        for chosen in [store] if colon else stores:
+            options.setdefault(chosen, {})[key] = _read_value(value)
+    return options
+
+
+def _read_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _command() -> str:
+    """Return the command as it was typed, without the folder of the program."""
+    import shlex
+
+    from dynstore.benchmarks.outputs import printable
+
+    return printable(shlex.join(["dynstore", *sys.argv[1:]]))
