@@ -81,7 +81,8 @@ def bfs(
     predecessors : bool
         Whether to find predecessors, in the same passes.
     into : PageReader, optional
-        Of the in-edges of a graph that is not symmetric. Without them, only out-edges are read, and nearly all of them.
+        Of all in-edges of a graph that is not symmetric, those beside its pages among them. Without them, only
+        out-edges are read, and nearly all of them.
 
     Returns
     -------

@@ -201,7 +201,7 @@ def test_a_read_is_right_or_refused_if_its_pin_is_released_meanwhile(
                 try:
                     assert on_host(G, get()) == expected[name], name
                 except StaleSnapshotError as error:
-                    refused += "until it was released" in str(error)
+                    refused += "was released, so it cannot be read" in str(error)
     assert refused or part not in ("row", "_read_slots")
 
 

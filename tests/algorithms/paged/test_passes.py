@@ -200,7 +200,7 @@ def test_parents_are_the_smallest_wherever_they_lie(backend_name: Device, seed: 
             backend, np.cumsum([0, *there.sum(axis=1)]), np.nonzero(there)[1].astype(np.int32), page_bits=5
         )
         bits = backend.asarray(pack_bits(backend, backend.asarray(live[there])))
-        return PageReader(packed, "auto", links=FAST, valid=bits, extra=None if turned else delta.snapshot())
+        return PageReader(packed, "auto", links=FAST, valid=bits, extra=delta.snapshot(transposed=turned))
 
     edges_left = edges & (is_live | ~in_pages)
     starts = np.array([259])
