@@ -9,8 +9,8 @@ import numpy as np
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.algorithms.sampling.hops import Fanout, Ranks, sample_hops
-from dynstore.arguments import check_count, check_flag, check_integer
-from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name, unknown_name
+from dynstore.arguments import check_count, check_flag, check_integer, check_name
+from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.locks import Lock
 
@@ -70,8 +70,7 @@ class LiveSampler:
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
-        if strategy not in STRATEGIES:
-            raise unknown_name(CALLER, "strategy", strategy, STRATEGIES)
+        check_name(CALLER, "strategy", strategy, STRATEGIES)
         replace, self.disjoint = check_flag(CALLER, "replace", replace), check_flag(CALLER, "disjoint", disjoint)
         largest = strategy == "last"
         if largest and G.timestamps is None and not G.is_weighted():

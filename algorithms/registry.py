@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from dynstore.algorithms.calls import Call, note_call
+from dynstore.arguments import check_name
 from dynstore.errors import (
     InputError,
     InputTypeError,
     UnweightedGraphError,
     type_name,
-    unknown_name,
     unknown_parameters,
 )
 
@@ -114,8 +114,7 @@ def find_algorithm(name: str) -> Algorithm:
         For an unknown name; the message lists the known ones and makes a guess.
     """
     known = _load()
-    if name not in known:
-        raise unknown_name("find_algorithm", "algorithm", name, known)
+    check_name("find_algorithm", "algorithm", name, known)
     return known[name]
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from dynstore.algorithms.costs import Budget, Choice, Costs, Path, Work
 from dynstore.algorithms.monitored import note_monitor
 from dynstore.algorithms.registry import find_algorithm
-from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.arguments import check_name
+from dynstore.errors import InputError, InputTypeError
 from dynstore.locks import Lock
 
 if TYPE_CHECKING:
@@ -438,8 +439,7 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     >>> triangles.result()["counts"].tolist()
     [0, 0, 0]
     """
-    if name not in _ANSWERS:
-        raise unknown_name("track", "answer", name, _ANSWERS)
+    check_name("track", "answer", name, _ANSWERS)
     record = find_algorithm(name)
     record.check(G)
     record.check_parameters(params, f"track: {name}")

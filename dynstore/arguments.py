@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from typing import Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
+from dynstore.errors import InputError, InputTypeError, LimitError, shown, unknown_name
 
-__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number", "listed"]
+__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_name", "check_number", "listed"]
 
 
 def check_flag(caller: str, name: str, value: Any) -> bool:
     """Return ``value`` as a bool; refuse any other type."""
     if not isinstance(value, bool | np.bool_):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted True or False")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted True or False")
     return bool(value)
 
 
@@ -30,17 +30,23 @@ def check_dtype(caller: str, name: str, value: Any, known: tuple[str, ...]) -> n
     return dtype
 
 
+def check_name(caller: str, what: str, value: Any, known: Collection[str]) -> None:
+    """Refuse a name that is not among the known ones, and whatever is no name."""
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(caller, what, value, known)
+
+
 def check_integer(caller: str, name: str, value: Any) -> int:
     """Return ``value`` as an int; refuse any other type."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted an integer")
     return int(value)
 
 
 def check_number(caller: str, name: str, value: Any) -> float:
     """Return ``value`` as a float; refuse NaN and anything that is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted a number")
     try:
         number = float(value)
     except OverflowError as error:

@@ -40,6 +40,7 @@ __all__ = [
     "StaleSnapshotError",
     "StreamError",
     "UnweightedGraphError",
+    "shown",
     "type_name",
     "unknown_name",
     "unknown_parameters",
@@ -112,6 +113,16 @@ def type_name(value: object) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def shown(value: object) -> str:
+    """Return a value for a message: as it is written, or its type where that takes much room.
+
+    >>> shown(-1), shown([0] * 1000)
+    ('-1', 'a list')
+    """
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else f"a {type_name(value)}"
+
+
 def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> InputError:
     """Build the error for a name that does not exist, with the known ones and a guess.
 
@@ -120,7 +131,7 @@ def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> I
     """
     names = sorted(known)
     hint = _hint([_guess(str(got), names)])
-    return InputError(f"{caller}: unknown {what} {got!r}; known: {_listed(names)}{hint}")
+    return InputError(f"{caller}: unknown {what} {shown(got)}; known: {_listed(names)}{hint}")
 
 
 def unknown_parameters(caller: str, got: Sequence[str], known: Mapping[str, Sequence[str]]) -> InputTypeError:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore import DynamicGraph
+from dynstore import DynamicGraph, distributed
 from dynstore.adapters.networkx import store_of
 from dynstore.errors import InputError, InputTypeError, LimitError, UnweightedGraphError, unknown_name
 from dynstore.io import read_events
@@ -43,10 +43,28 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
         "`weights` is NaN at row 0; a weight must be a number",
     ),
     (lambda G: G.insert_edges(([0], [1], [1e300])), LimitError, "`weights` has 1e.300 at row 0; that does not fit"),
+    (
+        lambda G: G.insert_edges(([0], [1]), "a", "b", None, np.ones(2)),
+        InputError,
+        r"unknown on_duplicate array\(\[1., 1.\]\); known: 'add'",
+    ),
+    (lambda _: DynamicGraph(store=["gpma+"]), InputError, r"unknown store \['gpma\+'\]; known: 'adjlists'"),
+    (
+        lambda _: DynamicGraph(store="paged", delta_edges=None, device="cpu"),
+        InputTypeError,
+        "delta_edges is None; wanted an integer",
+    ),
+    (lambda G: G.track(["bfs"]), InputError, r"track: unknown answer \['bfs'\]; known: 'bfs'"),
+    (lambda _: distributed.run(len, ranks=None), InputTypeError, "run: ranks is None; wanted an integer"),  # type: ignore[arg-type]
     (lambda G: G.insert_edges(([0], [1]), on_duplicate="sum"), InputError, "unknown on_duplicate 'sum'; known: 'add'"),
     (lambda G: G.delete_vertices(1.5), InputTypeError, "delete_vertices: got 1.5; a vertex is an integer"),
     (lambda G: G.neighbors(99), InputError, "neighbors: vertex 99 is not in the graph; ids go to 3"),
     (lambda G: G.iterate_edges(-1), InputError, "iterate_edges: max_edges is -1; wanted 1 or more"),
+    (
+        lambda G: G.insert_edges(([0], [1]), default_weight=np.zeros(99)),
+        InputTypeError,
+        "insert_edges: default_weight is a numpy.ndarray; wanted a number",
+    ),
     (
         lambda G: dynstore.bfs(G, 99),
         InputError,

@@ -81,7 +81,8 @@ def bfs(
     predecessors : bool
         Whether to find predecessors, in the same passes.
     into : PageReader, optional
-        Of the in-edges of a graph that is not symmetric. Without them, only out-edges are read, and nearly all of them.
+        Of all in-edges of a graph that is not symmetric, those beside its pages among them. Without them, only
+        out-edges are read, and nearly all of them.
 
     Returns
     -------
@@ -140,9 +141,11 @@ def _advance(out: PageReader, back: PageReader | None, search: Search, parents: 
             visit_leaves(back, kernels.pull_leaves, pulled_wanted, pulled, parents, depth, CONTINUING)
     if not pulls:
         visit_leaves(out, kernels.push_leaves, wanted, search, parents, depth)
-    if out.extra is not None:
-        kernels.push_slots(out.extra, search, parents, depth)
-    return read_notes(back if back is not None and pulls else out, search)
+    # An edge may lie in pages of one orientation, and beside those of the other.
+    reader = back if back is not None and pulls else out
+    if reader.extra is not None:
+        kernels.push_slots(reader.extra, search, parents, depth, turned=reader is not out)
+    return read_notes(reader, search)
 
 
 def make_search(reader: PageReader, distances: Array) -> Search:

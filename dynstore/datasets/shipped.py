@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import resources
 
-from dynstore.errors import unknown_name
+from dynstore.arguments import check_name
 from dynstore.io import EventTable, read_events
 
 __all__ = ["SHIPPED", "load"]
@@ -36,8 +36,7 @@ def load(name: str) -> EventTable:
     InputError
         For another name.
     """
-    if name not in SHIPPED:
-        raise unknown_name("load", "dataset", name, SHIPPED)
+    check_name("load", "dataset", name, SHIPPED)
     file, time = SHIPPED[name]
     with resources.as_file(resources.files("dynstore.datasets") / "data" / file) as path:
         return replace(read_events(path, source=0, destination=1, time=time), name=name)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_flag, check_number
+from dynstore.arguments import check_count, check_flag, check_name, check_number
 from dynstore.distributed.batches import host_ids, join_ids, number_alike, read_rows, route_rows
 from dynstore.distributed.calls import Call
 from dynstore.distributed.communicator import Communicator
 from dynstore.distributed.owners import Owners
 from dynstore.distributed.queries import Queries
-from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
+from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
@@ -228,8 +228,7 @@ class ShardedGraph(Queries):
     ) -> UpdateReport:
         shard = self.shard
         with Call(self.comm, caller) as call, MemoryChecked(caller):
-            if on_duplicate not in ON_DUPLICATE:
-                raise unknown_name(caller, "on_duplicate", on_duplicate, ON_DUPLICATE)
+            check_name(caller, "on_duplicate", on_duplicate, ON_DUPLICATE)
             if default_weight is not None:
                 default_weight = check_number(caller, "default_weight", default_weight)
             call.expect_alike(on_duplicate=on_duplicate)

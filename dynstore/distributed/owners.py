@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dynstore.errors import InputError, unknown_name
+from dynstore.arguments import check_name
+from dynstore.errors import InputError
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -37,8 +38,7 @@ class Owners:
     """
 
     def __init__(self, backend: Backend, partition: str, size: int, max_vertices: int | None) -> None:
-        if partition not in PARTITIONS:
-            raise unknown_name("ShardedGraph", "partition", partition, PARTITIONS)
+        check_name("ShardedGraph", "partition", partition, PARTITIONS)
         if partition == "range" and not max_vertices:
             raise InputError(
                 f"ShardedGraph: partition='range' divides the ids below max_vertices, which is {max_vertices}; "

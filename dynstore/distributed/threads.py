@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_number
+from dynstore.arguments import check_count, check_integer, check_number
 from dynstore.backend import get_backend
 from dynstore.distributed.communicator import Communicator, Reduction
 from dynstore.errors import InputError, InputTypeError, RankError, type_name
@@ -192,7 +192,7 @@ def run(
     """
     if not callable(function):
         raise InputTypeError(f"run: function is a {type_name(function)}; wanted a function of a Communicator")
-    check_count("run", "ranks", ranks, least=1)
+    check_count("run", "ranks", check_integer("run", "ranks", ranks), least=1)
     if check_number("run", "timeout", timeout) <= 0:
         raise InputError(f"run: timeout is {timeout}; wanted more than 0 seconds")
     room, device_name = _Room(ranks, timeout), get_backend(device).name

@@ -125,8 +125,7 @@ def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.nd
     """Read ids as they were given; where rows have int32 numbers, int64 ids that fit are narrowed."""
     keys = read_keys(caller, get_backend("cpu"), name, column)
     if isinstance(keys, StringKeys):
-        strings: np.ndarray = keys.values if keys.codes is None else keys.values[keys.codes]
-        return strings
+        return keys.all()
     ids = np.ascontiguousarray(keys)
     narrow = not graph.is_renumbered() and graph.vertex_dtype == np.int32 and ids.dtype.itemsize == 8 and len(ids)
     if narrow and INT32.min <= ids.min() and ids.max() <= INT32.max:

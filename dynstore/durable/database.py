@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from dynstore.arguments import check_count
+from dynstore.arguments import check_count, check_name
 from dynstore.durable.folder import (
     LOCK,
     MANIFEST,
@@ -24,7 +24,7 @@ from dynstore.durable.folder import (
 from dynstore.durable.graph import DurableGraph
 from dynstore.durable.log import SEGMENT_HEAD, SYNC, Log, Sync, segment_name
 from dynstore.durable.records import encode
-from dynstore.errors import InputError, InputTypeError, LogError, type_name, unknown_name
+from dynstore.errors import InputError, InputTypeError, LogError, type_name
 from dynstore.files import FILES, Files
 from dynstore.graph import DynamicGraph
 from dynstore.interrupts import MemoryChecked, Uninterrupted
@@ -139,8 +139,7 @@ class Database:
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise InputTypeError(f"open: path is a {type_name(path)}; wanted a str or a path")
-        if sync not in SYNC:
-            raise unknown_name("open", "sync", sync, SYNC)
+        check_name("open", "sync", sync, SYNC)
         self._checkpoint_bytes = _positive("checkpoint_bytes", checkpoint_bytes)
         self._keep = _positive("keep", keep)
         self.path, self.sync = Path(os.path.expanduser(path)).absolute(), sync

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_dtype, check_flag, check_number
+from dynstore.arguments import check_count, check_dtype, check_flag, check_name, check_number
 from dynstore.backend import Backend, get_backend
 from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
-from dynstore.errors import InputError, unknown_name
+from dynstore.errors import InputError
 from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
 from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
@@ -286,8 +286,7 @@ class DynamicGraph(Conversions, Views):
         OutOfMemoryError
             If memory runs out. The graph is unchanged.
         """
-        if on_duplicate not in ON_DUPLICATE:
-            raise unknown_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
+        check_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
         if on_duplicate == "append" and not (self._weighted and self._out.appends):
             kind = "weighted" if self._weighted else "unweighted"
             raise InputError(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dynstore.arguments import check_number
+from dynstore.arguments import check_name, check_number
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.errors import InputError, InputTypeError
 from dynstore.graph.deletions import Deletions, Follow
 from dynstore.graph.delta import Change, Unread
 from dynstore.graph.records import TIME
@@ -114,8 +114,7 @@ class Exchanges(Deletions):
         >>> report.inserted, report.deleted, G.version
         (1, 1, 2)
         """
-        if on_duplicate not in ON_DUPLICATE[:2]:
-            raise unknown_name("update", "on_duplicate", on_duplicate, ON_DUPLICATE[:2])
+        check_name("update", "on_duplicate", on_duplicate, ON_DUPLICATE[:2])
         if default_weight is not None:
             default_weight = check_number("update", "default_weight", default_weight)
         if isinstance(expire_before, str):

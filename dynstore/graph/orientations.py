@@ -43,11 +43,13 @@ class Orientations(Neighborhoods):
         self.in_seconds += perf_counter() - begun
 
     def _in_store(self) -> Store:
-        if self._in is None:
+        store = self._in
+        if store is None:
             with self._out.lock:
-                if self._in is None:
-                    self._in = self._make_in_store()
-        return self._in
+                store = self._in
+                if store is None:
+                    store = self._in = self._make_in_store()
+        return store
 
     def _make_in_store(self) -> Store:
         with MemoryChecked("the in-edge orientation"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import check_count
+from dynstore.arguments import check_count, check_integer
 from dynstore.errors import StaleSnapshotError
 from dynstore.graph.records import TIME
 from dynstore.input.frames import frame_library, make_frame
@@ -232,8 +232,9 @@ class Queries:
         StaleSnapshotError
             From the iterator, if the graph was updated after its first piece.
         """
-        check_count("iterate_edges", "max_edges", max_edges, least=1)
-        return self._pieces(max_edges)
+        caller, name = "iterate_edges", "max_edges"
+        check_count(caller, name, check_integer(caller, name, max_edges), least=1)
+        return self._pieces(int(max_edges))
 
     def snapshot(self, transposed: bool = False) -> GapCSR:
         """Return the current version as compressed sparse rows with gaps, without a copy.

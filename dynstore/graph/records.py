@@ -92,6 +92,7 @@ class EdgeRecords:
         self._shift = 0
         self.columns: dict[str, Array] = {name: backend.zeros(size, dtype) for name, dtype in dtypes.items()}
         self.holders: WeakSet[Holder] = WeakSet()
+        self._holder: Holder | None = None  # of which this is the table
         self._backend = backend
         self._fresh: Array = backend.xp.arange(size, dtype=number_dtype)  # ascending
         self._taken = 0  # how many of the first of them are not fresh any more
@@ -139,12 +140,12 @@ class EdgeRecords:
 
     def extra_values(self, numbers: Array) -> dict[str, Array]:
         """Return the columns beside the weight of some slots; a gap's number may be that of no record."""
-        numbers = self._backend.xp.clip(numbers, 0, self.size - 1)
-        return {name: column[numbers] for name, column in self.columns.items() if name != WEIGHT}
+        return {name: self.column(name, numbers) for name in self.columns if name != WEIGHT}
 
     def column(self, name: str, numbers: Array) -> Array:
         """Return one column of some slots; a gap's number may be that of no record."""
-        return self.columns[name][self._backend.xp.clip(numbers, 0, self.size - 1)]
+        column = self.columns[name]
+        return column[self._backend.xp.clip(numbers, 0, column.shape[0] - 1)]
 
     def weights(self, numbers: Array) -> Array | None:
         """Return the weights of some slots, None if there are none; a gap's number may be that of no record."""
@@ -190,6 +191,12 @@ class EdgeRecords:
         twin._lows = None if self._lows is None else self._lows.copy()
         return twin  # the numbers of fresh records are replaced, never written
 
+    def held_by(self, holder: Holder) -> Self:
+        """Return this table for reading only; as long as it is there, so is what holds the records that it reads."""
+        twin = copy(self)
+        twin._holder, twin._fresh, twin._lows = holder, self._fresh[:0].copy(), None
+        return twin
+
     def without_records(self) -> EdgeRecords:
         """Return an empty table of the same columns."""
         dtypes = {name: column.dtype for name, column in self.columns.items()}
@@ -216,7 +223,8 @@ class EdgeRecords:
         fresh = xp.nonzero(~used)[0].astype(self.number_dtype)
         lows = self._lowest(columns[TIME], used) if self.timed else (None, 0)
         with Uninterrupted():
-            self.columns, self._fresh, self._taken = columns, fresh, 0
+            self.columns.update(columns)  # pins read this dict
+            self._fresh, self._taken = fresh, 0
             self._lows, self._shift = lows
 
     def _size_for(self, needed: int) -> int:

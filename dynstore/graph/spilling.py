@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dynstore.arguments import check_flag
-from dynstore.errors import InputError, OutOfMemoryError, unknown_name
+from dynstore.arguments import check_flag, check_name
+from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.graph.orientations import Orientations
 from dynstore.stores import STORES, get_store
 
@@ -34,8 +34,7 @@ SLOTS_AN_EDGE, SORT_BYTES = 1 / 0.65, 32
 
 def check_memory(caller: str, memory: Any, spill: Any, store: type[Store]) -> bool:
     """Refuse what is no memory, or none of this store; return ``spill``."""
-    if memory not in MEMORIES:
-        raise unknown_name(caller, "memory", memory, MEMORIES)
+    check_name(caller, "memory", memory, MEMORIES)
     if (check_flag(caller, "spill", spill) or memory != "device") and "host" not in store.memories:
         able = ", ".join(repr(name) for name in sorted(STORES) if "host" in get_store(name).memories)
         got = f"memory={memory!r}" if memory != "device" else "spill=True"

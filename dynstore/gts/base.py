@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import check_count
+from dynstore.arguments import check_count, check_name
 from dynstore.backend import get_backend
-from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
+from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.gts.streaming import ATTRIBUTES, TECHNIQUES, Settings
 from dynstore.gts.topology import PagedTopology
 from dynstore.input.frames import check_frames, make_frame
@@ -87,6 +87,5 @@ def read_settings(
     check_count(caller, "host_bytes", host_bytes)
     named = {"cache": (cache, CACHES), "technique": (technique, TECHNIQUES), "attributes": (attributes, ATTRIBUTES)}
     for name, (given, known) in named.items():
-        if given not in known:
-            raise unknown_name(caller, name, given, known)
+        check_name(caller, name, given, known)
     return Settings(streams, cache_pages, cache, copy_bytes, host_bytes, technique, attributes)

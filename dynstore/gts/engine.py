@@ -10,8 +10,8 @@ import numpy as np
 
 from dynstore.algorithms.centrality.api import scale_factors
 from dynstore.algorithms.link_analysis.api import read_numbers
-from dynstore.arguments import check_count, check_flag, check_integer, check_number
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, unknown_name
+from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
+from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse
 from dynstore.gts.base import Engine, read_settings
 from dynstore.gts.streaming import RunReport, Streamer
@@ -305,8 +305,7 @@ class GTS(Engine):
         list of numpy.ndarray
             ``written`` after the run.
         """
-        if kind not in KINDS:
-            raise unknown_name("run", "kind", kind, KINDS)
+        check_name("run", "kind", kind, KINDS)
         if (start is None) == (kind == "bfs"):
             got = "no start" if start is None else "a start"
             raise InputTypeError(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dynstore.algorithms.link_analysis.api import read_numbers
-from dynstore.arguments import check_count, check_flag, check_integer
+from dynstore.arguments import check_count, check_flag, check_integer, check_name
 from dynstore.distributed import Communicator, run
 from dynstore.distributed.calls import Call
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError, type_name, unknown_name
+from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError, type_name
 from dynstore.gts.answers import no_vertex, rank, take_pages
 from dynstore.gts.base import Engine, read_settings
 from dynstore.gts.streaming import RunReport, Streamer
@@ -248,8 +248,7 @@ class ShardedGTS(_Sharing):
             raise InputTypeError(f"ShardedGTS: comm is a {type_name(comm)}; wanted a Communicator")
         with Call(comm, "ShardedGTS") as call:
             super().__init__(topology, comm.device, frames)  # type: ignore[arg-type]
-            if strategy not in STRATEGIES:
-                raise unknown_name("ShardedGTS", "strategy", strategy, STRATEGIES)
+            check_name("ShardedGTS", "strategy", strategy, STRATEGIES)
             settings = read_settings("ShardedGTS", streams, 0, "fixed", copy_bytes, host_bytes, technique, "streamed")
             self._streamer = Streamer(topology, self.backend, settings)
             own = {
@@ -314,8 +313,7 @@ class MultiGTS(_Sharing):
         frames: Frames = "auto",
     ) -> None:
         super().__init__(topology, device, frames)
-        if strategy not in STRATEGIES:
-            raise unknown_name("MultiGTS", "strategy", strategy, STRATEGIES)
+        check_name("MultiGTS", "strategy", strategy, STRATEGIES)
         if check_count("MultiGTS", "num_devices", num_devices, 1) is None:
             raise InputTypeError("MultiGTS: num_devices is None; wanted an integer")
         settings = read_settings("MultiGTS", streams, 0, "fixed", copy_bytes, host_bytes, technique, "streamed")

@@ -30,6 +30,11 @@ class StringKeys:
     def shape(self) -> tuple[int]:
         return ((self.values if self.codes is None else self.codes).shape[0],)
 
+    def all(self) -> np.ndarray:
+        """Return the string of each row."""
+        found: np.ndarray = self.values if self.codes is None else self.values[self.codes]
+        return found
+
     def rows(self, chosen: np.ndarray) -> np.ndarray:
         """Return the strings of some rows, given by a mask or by numbers."""
         found: np.ndarray = self.values[chosen if self.codes is None else self.codes[chosen]]

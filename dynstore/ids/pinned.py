@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from dynstore.ids.mapped import MappedIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from threading import RLock
 
     from dynstore.ids.base import Names, VertexIds
     from dynstore.input.columns import EdgeColumns
@@ -32,28 +31,22 @@ class PinnedIds(MappedIds):
     """The first ids of a graph, in the graph's own table; later ones are unknown.
 
     A table only gains ids: reordering and clearing leave it to its readers. With ``reuse_ids=True``, where numbers get
-    other ids, the table is copied at once.
+    other ids, the table is copied at once. Readers of a table of its own do not wait for the graph's updates.
     """
 
     def __init__(self, ids: MappedIds, count: int, lock: RLock) -> None:
         self.__dict__.update((ids.copy() if ids.reuse_ids else ids).__dict__)
-        self._count, self._lock, self._is_own = count, lock, ids.reuse_ids
+        self._count, self._is_own = count, ids.reuse_ids
+        self._lock = RLock() if self._is_own else lock
 
     def detach(self) -> Callable[[], None]:
         """Copy the table; return a function that begins to use the copy, which cannot fail."""
         table = self._table if self._table is None or self._is_own else self._table.copy()
 
         def commit() -> None:
-            self._table, self._is_own = table, True
+            self._table, self._lock, self._is_own = table, RLock(), True
 
         return commit
-
-    def without_ids(self) -> PinnedIds:
-        """Return ids of the same kind without any, which need no memory."""
-        twin = copy(self)
-        twin._table = twin._gone = None
-        twin._count = 0
-        return twin
 
     def find_edges(
         self,

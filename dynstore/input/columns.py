@@ -196,7 +196,8 @@ def _read_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
     if hasattr(column, "__cuda_array_interface__"):
         return backend.asarray(column)
     if hasattr(column, "isna"):  # pandas
-        _refuse_null(caller, name, column.isna() if column.dtype.kind != "f" else None)
+        may_be_null = not isinstance(column.dtype, np.dtype) or column.dtype.kind != "f"
+        _refuse_null(caller, name, column.isna() if may_be_null else None)
         column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
     if isinstance(column, np.ma.MaskedArray):
         _refuse_null(caller, name, np.ma.getmaskarray(column))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["take_extra_columns"]
+__all__ = ["read_values", "take_extra_columns"]
 
 
 def take_extra_columns(
@@ -75,7 +75,7 @@ def take_extra_columns(
         labels[list(dtypes)[-1]], given = "time", (*given, given_times)
     columns: dict[str, Array] = {}
     for (name, dtype), label, column in zip(dtypes.items(), labels.values(), given, strict=True):
-        read = _read_times if timed and len(columns) == len(dtypes) - 1 else _read
+        read = _read_times if timed and len(columns) == len(dtypes) - 1 else read_values
         columns[name] = read(caller, backend, label, column, dtype)
     return edges, columns
 
@@ -129,10 +129,17 @@ def _read_times(caller: str, backend: Backend, name: str, column: Any, dtype: np
         raise LimitError(
             f'{caller}: `{name}` has date-times, which are int64 nanoseconds; the graph has timestamps="{dtype}"'
         )
-    return _read(caller, backend, name, times, dtype)
+    return read_values(caller, backend, name, times, dtype)
 
 
-def _read(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+def read_values(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+    """Read one column of numbers as an array of its dtype.
+
+    Raises
+    ------
+    InputError
+        For nulls, and for values that do not fit.
+    """
     array = read_numbers(caller, backend, name, column)
     if not array.shape[0]:
         return backend.empty(0, dtype)

@@ -28,6 +28,7 @@ __all__ = [
     "column_names",
     "find_weight",
     "is_frame",
+    "length_of",
     "on_gpu",
     "open_edges",
     "split_columns",
@@ -163,13 +164,25 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
 def check_lengths(caller: str, columns: list[tuple[str, Any]], extra: Mapping[str, Any] | None = None) -> None:
     """Refuse columns of different lengths: those of :func:`split_columns`, and the extra ones."""
     (first, column), *others = columns
-    count = len(column)
+    count = length_of(caller, first, column)
     for name, other in others:
-        if len(other) != count:
-            raise InputError(f"{caller}: `{name}` has {len(other)} items, `{first}` has {count}; they must be equal")
+        length = length_of(caller, name, other)
+        if length != count:
+            raise InputError(f"{caller}: `{name}` has {length} items, `{first}` has {count}; they must be equal")
     for name, other in (extra or {}).items():
-        if len(other) != count:
-            raise InputError(f"{caller}: `{name}` has {len(other)} items, the edges have {count}; they must be equal")
+        length = length_of(caller, name, other)
+        if length != count:
+            raise InputError(f"{caller}: `{name}` has {length} items, the edges have {count}; they must be equal")
+
+
+def length_of(caller: str, name: str, column: Any) -> int:
+    """Return the length of a column; refuse what has none."""
+    try:
+        return len(column)
+    except TypeError:
+        raise InputTypeError(
+            f"{caller}: `{name}` is a {type_name(column)}; wanted a column, such as an array or a list"
+        ) from None
 
 
 def _form_hint(edges: Any) -> str:
@@ -263,7 +276,7 @@ def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
 
 
 def _take(column: Any, rows: Any) -> Any:
-    if isinstance(column, list | tuple):
+    if isinstance(column, list | tuple | range):
         return [column[row] for row in rows.tolist()]
     if hasattr(column, "iloc"):  # pandas, cuDF
         return column.iloc[rows]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.errors import MissingDependencyError, unknown_name
+from dynstore.arguments import check_name
+from dynstore.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -41,15 +42,14 @@ def check_frames(caller: str, frames: Any) -> Frames:
     MissingDependencyError
         For a library that is not installed.
     """
+    check_name(caller, "frames", frames, ["auto", *LIBRARIES])
     if frames == "auto":
         return "auto"
-    if not isinstance(frames, str) or frames not in LIBRARIES:
-        raise unknown_name(caller, "frames", frames, ["auto", *LIBRARIES])
     if not _is_installed(frames):
         raise MissingDependencyError(
             f"{caller}: frames is {frames!r}, which is not installed; to install it: {LIBRARIES[frames]}"
         )
-    library: Frames = frames  # type: ignore[assignment]  # one of the names
+    library: Frames = frames
     return library
 
 

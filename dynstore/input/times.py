@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, LimitError
+from dynstore.errors import InputError, InputTypeError, LimitError, shown
 from dynstore.input.columns import read_numbers
 
 if TYPE_CHECKING:
@@ -64,13 +64,17 @@ def read_time(caller: str, name: str, value: Any) -> int:
 
         moment = pandas.Timestamp(value)
         if moment is pandas.NaT:
-            raise InputError(f"{caller}: {name} is {value!r}; wanted a time")
+            raise InputError(f"{caller}: {name} is {shown(value)}; wanted a time")
         try:
             return int(moment.as_unit("ns").value)
         except ValueError as error:
-            raise LimitError(f"{caller}: {name} is {value!r}; dates go from 1677 to 2262, as nanoseconds") from error
+            raise LimitError(
+                f"{caller}: {name} is {shown(value)}; dates go from 1677 to 2262, as nanoseconds"
+            ) from error
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer or a date-time, such as a datetime")
+        raise InputTypeError(
+            f"{caller}: {name} is {shown(value)}; wanted an integer or a date-time, such as a datetime"
+        )
     if not -(2**63) <= int(value) < 2**63:
         raise LimitError(f"{caller}: {name} is {value}; times go from {-(2**63)} to {2**63 - 1}")
     return int(value)
@@ -116,14 +120,14 @@ def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
         except ValueError:
             length = pandas.NaT
         if length is pandas.NaT or (isinstance(value, str) and UNITLESS.fullmatch(value)):
-            raise InputError(f"{caller}: {name} is {value!r}; wanted {SPANS}")
+            raise InputError(f"{caller}: {name} is {shown(value)}; wanted {SPANS}")
         span, dated = length.value, True
     elif isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         span, dated = value.item() if isinstance(value, np.generic) else value, False
     else:
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number, or {SPANS}")
+        raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted a number, or {SPANS}")
     if not span > 0 or span == float("inf"):
-        raise InputError(f"{caller}: {name} is {value!r}; wanted more than 0")
+        raise InputError(f"{caller}: {name} is {shown(value)}; wanted more than 0")
     return span, dated
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.ids.choices import read_choices
-from dynstore.input.columns import read_integers, read_numbers
-from dynstore.input.forms import check_labels, column_names, is_frame, on_gpu, open_edges, take_rows
+from dynstore.input.columns import as_signed, read_integers, read_numbers
+from dynstore.input.forms import check_labels, column_names, is_frame, length_of, on_gpu, open_edges, take_rows
 from dynstore.input.times import read_times
 from dynstore.operations.results import Operation
 
@@ -54,7 +54,7 @@ class OperationTable:
     def __init__(self, caller: str, backend: Backend, ops: Any, op: str, time: str | None) -> None:
         self._caller, self._backend, self._ops = caller, backend, self._opened(caller, backend, ops)
         column = self._column("op", op)
-        self._count = len(column)
+        self._count = length_of(caller, op, column)
         self.kinds: Array = read_choices(caller, backend, op, column, NAMES, "dynstore.Operation")
         xp = backend.xp
         self.moments: Array = xp.arange(self._count, dtype=np.int64)
@@ -89,14 +89,21 @@ class OperationTable:
     def values(self, argument: str, name: str, rows: Array) -> Any:
         """Return some rows of a column, in the caller's own form."""
         column = self._sized(argument, name)
-        return column if int(rows.shape[0]) == self._count else take_rows((column,), rows)[0]
+        if int(rows.shape[0]) == self._count:
+            return column
+        try:
+            return take_rows((column,), rows)[0]
+        except MemoryError:
+            raise
+        except Exception as error:  # each library has its own
+            raise InputTypeError(f"{self._caller}: rows of `{name}`, a {type_name(column)}, cannot be read") from error
 
     def integers(self, argument: str, name: str, rows: Array) -> Any:
         """Return some rows of a column of ids or integers; other rows may be null, which makes floats in pandas."""
         values = self.values(argument, name, rows)
         if int(rows.shape[0]) == self._count or getattr(getattr(values, "dtype", None), "kind", "") != "f":
             return values
-        xp, array = self._backend.xp, read_numbers(self._caller, self._backend, name, values)
+        xp, array = self._backend.xp, read_numbers(self._caller, self._backend, name, values).astype(np.float64)
         bad = ~((array == xp.floor(array)) & (abs(array) < LARGEST_EXACT))
         if bool(bad.any()):
             place = int(bad.argmax())
@@ -119,7 +126,8 @@ class OperationTable:
             raise InputError(
                 f"{self._caller}: `{name}` is {int(counts[place])} at row {int(rows[place])}; wanted 0 or more"
             )
-        return self._backend.xp.minimum(counts, np.iinfo(np.int32).max).astype(np.int64)
+        counts = as_signed(self._backend, counts).astype(np.int64)
+        return self._backend.xp.minimum(counts, np.iinfo(np.int32).max)
 
     def _column(self, argument: str, name: str) -> Any:
         if not isinstance(name, str):
@@ -129,9 +137,10 @@ class OperationTable:
 
     def _sized(self, argument: str, name: str) -> Any:
         column = self._column(argument, name)
-        if len(column) != self._count:
+        count = length_of(self._caller, name, column)
+        if count != self._count:
             raise InputError(
-                f"{self._caller}: `{name}` has {len(column)} items, the column of operations has {self._count}; "
+                f"{self._caller}: `{name}` has {count} items, the column of operations has {self._count}; "
                 "they must be equal"
             )
         return column

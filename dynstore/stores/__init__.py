@@ -6,7 +6,7 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from dynstore.errors import unknown_name
+from dynstore.arguments import check_name
 
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
@@ -51,8 +51,7 @@ def get_store(name: str) -> type[Store]:
     InputError
         For an unknown name, with the list of known ones.
     """
-    if name not in STORES:
-        raise unknown_name("DynamicGraph", "store", name, [*STORES, AUTO])
+    check_name("DynamicGraph", "store", name, [*STORES, AUTO])
     module, attribute = STORES[name]
     store: type[Store] = getattr(importlib.import_module(module), attribute)
     return store
@@ -69,8 +68,7 @@ def resolve_strategy(name: str, options: dict[str, Any]) -> tuple[str, dict[str,
     if name != "gpma+" or "strategy" not in options:
         return name, options
     strategy = options["strategy"]
-    if strategy not in STRATEGIES:
-        raise unknown_name("store 'gpma+'", "strategy", strategy, STRATEGIES)
+    check_name("store 'gpma+'", "strategy", strategy, STRATEGIES)
     meant = STRATEGIES[strategy]
     message = f"DynamicGraph: store='gpma+', strategy={strategy!r} is deprecated; use store={meant!r}"
     warnings.warn(message, DeprecationWarning, stacklevel=3)

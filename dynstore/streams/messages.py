@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynstore.adapters.libraries import require
-from dynstore.errors import FileFormatError, InputError, unknown_name
+from dynstore.arguments import check_name
+from dynstore.errors import FileFormatError, InputError
 from dynstore.input.forms import column_names, is_frame, open_edges
 from dynstore.io.pieces import read_json_lines
 
@@ -52,8 +53,7 @@ def encode(edges: Any, format: Literal["arrow", "json"] = "arrow") -> bytes:  # 
     >>> decode(encode([(0, 1), (1, 2)]))["destination"].to_pylist()
     [1, 2]
     """
-    if format not in FORMATS:
-        raise unknown_name("encode", "format", format, FORMATS)
+    check_name("encode", "format", format, FORMATS)
     pyarrow = require("encode", "pyarrow")
     table = _as_table(pyarrow, edges)
     if format == "json":

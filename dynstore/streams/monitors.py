@@ -12,8 +12,8 @@ import numpy as np
 
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.algorithms.tracking import TRACKED
-from dynstore.arguments import check_count, check_flag, check_number
-from dynstore.errors import InputTypeError, type_name, unknown_name
+from dynstore.arguments import check_count, check_flag, check_name, check_number
+from dynstore.errors import InputTypeError, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,8 +131,7 @@ class StreamMonitor:
         params: dict[str, Any],
         meter: Meter,
     ) -> None:
-        if name not in TRACKED:
-            raise unknown_name("monitor", "answer", name, TRACKED)
+        check_name("monitor", "answer", name, TRACKED)
         if on_result is not None and not callable(on_result):
             raise InputTypeError(f"monitor: on_result is {on_result!r}; wanted a function of a Tick")
         record = find_algorithm(name)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
+from dynstore.ids.columns import StringKeys, read_keys
+from dynstore.input.columns import read_numbers
+from dynstore.input.extra_columns import read_values
 from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns
 from dynstore.input.times import parse_dates, read_times
 from dynstore.io import OP_DELETE, EventTable
@@ -112,7 +115,13 @@ class RowReader:
         self._named, self._names = set(columns), {role: columns.get(role, role) for role in ROLES}
         self._weighted, self._timed = weighted, timed
         self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
-        self._extra = [name for name in G.edge_dtypes if name not in self._last]
+        self._dtypes = G.edge_dtypes
+        self._extra = [name for name in self._dtypes if name not in self._last]
+        if self._names["op"] in self._extra:
+            raise InputError(
+                f"{CALLER}: the graph has the edge column {self._names['op']!r}, which rows would have as operations, "
+                "too; name another column of operations by columns={'op': ...}"
+            )
         self._host = get_backend("cpu")
         self.dated: bool | None = None  # whether times are date-times; None before the first
 
@@ -162,20 +171,44 @@ class RowReader:
         def column(role: str) -> Any:
             return table.get(names[role])
 
-        src, dst = (as_array(column(role)) for role in ROLES[:2])
+        src, dst = (self._read_ids(names[role], column(role)) for role in ROLES[:2])
         ops = None if column("op") is None else as_array(column("op"))
-        rows = Rows(
-            src,
-            dst,
-            as_array(column("weight")) if self._weighted else None,
-            None if column("time") is None else self._read_times(names["time"], column("time")),
-            None if ops is None else _read_ops(names["op"], ops),
-            tuple(as_array(table[name]) for name in self._extra),
-        )
-        read = zip(ROLES, (src, dst, rows.weights, rows.times, ops), strict=True)
-        columns = [(names[role], array) for role, array in read if array is not None]
-        check_lengths(CALLER, columns, dict(zip(self._extra, rows.extra, strict=True)))
-        return rows
+        times = None if column("time") is None else self._read_times(names["time"], column("time"))
+        weights = column("weight") if self._weighted else None
+        extra = {name: table[name] for name in self._extra}
+        read = zip(ROLES, (src, dst, weights, times, ops), strict=True)
+        check_lengths(CALLER, [(names[role], one) for role, one in read if one is not None], extra)
+        deletes = None if ops is None else _read_ops(names["op"], ops)
+
+        def values(name: str, column: Any, dtype: np.dtype | None) -> np.ndarray:
+            """Rows that delete may have anything there."""
+            given = _on_host(column) if deletes is None else as_array(column)[~deletes]
+            if dtype is None:
+                found: np.ndarray = read_numbers(CALLER, self._host, name, given)
+            else:
+                found = read_values(CALLER, self._host, name, given, dtype)
+            if deletes is None:
+                return found
+            filled = np.zeros(len(src), found.dtype)
+            filled[~deletes] = found
+            return filled
+
+        weights = None if weights is None else values(names["weight"], weights, None)
+        columns = (values(name, given, self._dtypes[name]) for name, given in extra.items())
+        return Rows(src, dst, weights, times, deletes, tuple(columns))
+
+    def _read_ids(self, name: str, column: Any) -> np.ndarray:
+        """Read a column of ids: objects that are strings, or integers of a type that int64 can hold."""
+        ids = read_keys(CALLER, self._host, name, _on_host(column))
+        if isinstance(ids, StringKeys):
+            return ids.all()
+        if ids.dtype == np.uint64:
+            high = ids > np.iinfo(np.int64).max
+            if high.any():
+                row = int(high.argmax())
+                raise LimitError(f"{CALLER}: `{name}` has {int(ids[row])} at row {row}; ids go to {2**63 - 2}")
+            ids = ids.astype(np.int64)
+        return np.asarray(ids)
 
     def _read_times(self, name: str, column: Any) -> np.ndarray:
         times, dated = read_times(CALLER, self._host, name, parse_dates(CALLER, name, column))
@@ -190,15 +223,18 @@ class RowReader:
 
 def as_array(column: Any) -> np.ndarray:
     """Return a column on the host."""
+    column = _on_host(column)
     if isinstance(column, np.ndarray):
         return column
-    if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get"):
-        array: np.ndarray = column.get()
-        return array
     if hasattr(column, "to_numpy"):  # pandas, polars, cuDF, pyarrow
-        return np.asarray(column.to_numpy())
+        return np.asarray(column.to_numpy(**({"zero_copy_only": False} if hasattr(column, "type") else {})))
     array = np.asarray(column)
     return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _on_host(column: Any) -> Any:
+    """Return CuPy's arrays as NumPy's, all else as it is."""
+    return column.get() if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get") else column
 
 
 def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:

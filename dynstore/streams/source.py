@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dynstore.input.forms import open_edges
+from dynstore.errors import InputError
+from dynstore.input.forms import check_lengths, length_of, open_edges
 from dynstore.io import EventTable
 
 if TYPE_CHECKING:
@@ -125,9 +126,17 @@ class TableSource(BaseSource):
             table = _columns_of(table)
         elif not isinstance(table, Mapping):
             table = open_edges("Stream", table)
+        if isinstance(table, Mapping):
+            table = {name: column for name, column in table.items() if column is not None}
         self._table, self._row = table, 0
-        columns = list(table.values()) if isinstance(table, Mapping) else table
-        self._length = len(columns[0]) if isinstance(columns, list | tuple) else len(table)
+        columns = list(table.items()) if isinstance(table, Mapping) else []
+        if isinstance(table, tuple):
+            columns = [(f"column {place}", column) for place, column in enumerate(table)]
+        if isinstance(table, Mapping | tuple) and not columns:
+            raise InputError("Stream: source has no columns; wanted source and destination")
+        if columns:
+            check_lengths("Stream", columns)
+        self._length = length_of("Stream", *columns[0]) if columns else len(table)
 
     def __len__(self) -> int:
         return self._length

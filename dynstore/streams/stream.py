@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_number
+from dynstore.arguments import check_count, check_name, check_number
 from dynstore.backend import get_backend
 from dynstore.distributed.graph import ShardedGraph
-from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
+from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.input.times import read_span
 from dynstore.streams.addresses import as_source
@@ -127,8 +127,7 @@ class Stream:
             length, window = read_span(CALLER, "window", window), None
         if window is not None and window.graph is not G:
             raise InputTypeError(f"{CALLER}: window is of another graph; wanted a dynstore.Window of G")
-        if overflow not in OVERFLOW:
-            raise unknown_name(CALLER, "overflow", overflow, OVERFLOW)
+        check_name(CALLER, "overflow", overflow, OVERFLOW)
         limits = Limits(
             check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
             check_number(CALLER, "max_delay", max_delay),

@@ -8,8 +8,8 @@ from weakref import ref
 
 import numpy as np
 
-from dynstore.arguments import check_number
-from dynstore.errors import InputError, InputTypeError, LimitError, type_name, unknown_name
+from dynstore.arguments import check_name, check_number
+from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.graph.updates import Request
 from dynstore.input.columns import EdgeColumns
@@ -100,10 +100,8 @@ class Window:
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
-        if by not in BY:
-            raise unknown_name(CALLER, "by", by, BY)
-        if keep not in KEEP:
-            raise unknown_name(CALLER, "keep", keep, KEEP)
+        check_name(CALLER, "by", by, BY)
+        check_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
         self.is_behind = G.number_of_edges() > 0  # its rows are not here

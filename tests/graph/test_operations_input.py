@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 from dynstore import DynamicGraph, Operation
-from dynstore.errors import InputError, LimitError, OutOfMemoryError
+from dynstore.errors import InputError, InputTypeError, LimitError, OutOfMemoryError
 from dynstore.testing.faults import FailingEmpty
 from dynstore.testing.invariants import named_edges
 from dynstore.testing.pair import ID_KINDS
@@ -133,6 +133,14 @@ def test_dtypes_and_columns_of_the_answers(frames: str, renumber: bool) -> None:
             InputError,
             r"apply: `k` is 0.5 at row 1; wanted an integer",
         ),
+        ({"op": 3}, InputTypeError, r"apply: `op` is a int; wanted a column, such as an array or a list"),
+        ({"source": np.array(3)}, InputTypeError, r"apply: `source` is a numpy.ndarray; wanted a column, such as"),
+        ({"destination": None}, InputTypeError, r"apply: `destination` is a NoneType; wanted a column, such as"),
+        (
+            {"op": ["insert", "has_edge"], "destination": {0: 1, 1: 2}},
+            InputTypeError,
+            r"apply: rows of `destination`, a dict, cannot be read",
+        ),
         ({"op": ["insert", "k_hop"]}, InputError, r"apply: columns not found: k; the frame has op, time, source"),
     ],
 )
@@ -143,6 +151,13 @@ def test_bad_input_changes_nothing(change: dict[str, Any], error: type, message:
         G.apply(ops)
     assert G.version == 1
     assert set(named_edges(G)) == {(0, 1), (1, 2)}
+
+
+@pytest.mark.parametrize("k", [np.array([9, 2], np.int8), np.array([9, 2], np.float16), range(1, 3), [None, 2**62]])
+def test_hops_of_any_type_of_number(k: Any) -> None:
+    G = DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
+    found = G.apply({"op": ["has_edge", "k_hop"], "source": [0, 0], "destination": [1, None], "k": k}, time=None).k_hop
+    assert found["distance"].tolist() == [0, 1, 2]
 
 
 def test_bad_arguments() -> None:

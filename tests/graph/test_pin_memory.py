@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -11,8 +13,12 @@ import pytest
 
 import dynstore
 from dynstore import DynamicGraph
+from dynstore.errors import StaleSnapshotError
+from dynstore.graph.versions.pinned import PinnedStore
+from dynstore.ids.pinned import PinnedIds
 from dynstore.testing.faults import for_every_allocation, for_every_new_array
 from dynstore.testing.pair import Pair
+from tests.graph.readings import make_random, on_host, points, read, whole
 
 
 def test_pins_of_one_version_share_their_copy() -> None:
@@ -150,3 +156,89 @@ def test_notes_of_edges_with_columns_are_made_before_the_update(
         pinned.check()
         wanted = dynstore.weakly_connected_components(pair.graph)
         assert monitor.result().to_dict("list") == wanted.to_dict("list")
+
+
+# ---------------------------------------------------------------------- released pins
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "strings": {"renumber": True, "weighted": True},
+    "reused": {"renumber": True, "reuse_ids": True, "directed": False},
+    "times": {"timestamps": "int64", "weighted": True},
+    "columns": {"edge_columns": {"id": "int64"}, "weighted": True, "directed": False, "renumber": True},
+}
+PARTS = {"row": PinnedStore, "look_up": PinnedStore, "_read_slots": PinnedStore, "find": PinnedIds}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_read_is_right_or_refused_if_its_pin_is_released_meanwhile(
+    kind: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by another thread: just after the read has called a part of the pin, and then the graph changes, too."""
+    random = make_random("cpu", np.random.default_rng(1), 9, **KINDS[kind])
+    G = random.G
+    G.insert_edges(random.rows(30))
+    expected = {**read(G, points), **read(G, whole)}
+    called: Callable[..., Any] = getattr(PARTS[part], part)
+    refused = 0
+    for parts in (points, whole):
+        for name, _ in parts(G):
+            random.G = G.copy()
+            pin = random.G.pin()
+            get = dict(parts(pin))[name]
+
+            def call_and_release(self: Any, *args: Any, pin: Any = pin) -> Any:
+                found = called(self, *args)
+                if pin._in is not None or pin._views or isinstance(pin._out, PinnedStore):
+                    pin.release()
+                    for _ in range(3):
+                        random.update(rare=False)
+                return found
+
+            with monkeypatch.context() as patch:
+                patch.setattr(PARTS[part], part, call_and_release)
+                try:
+                    assert on_host(G, get()) == expected[name], name
+                except StaleSnapshotError as error:
+                    refused += "was released, so it cannot be read" in str(error)
+    assert refused or part not in ("row", "_read_slots")
+
+
+@pytest.mark.parametrize("how", ["release", "del"])
+def test_what_a_pin_has_shown_keeps_its_records(how: str, backend_name: str) -> None:
+    """Also weights, which a snapshot looks up when they are first read."""
+    G = DynamicGraph(timestamps="int64", weighted=True, device=backend_name)
+    rows = list(range(30))
+    G.insert_edges((rows, rows, rows, rows))
+    pin = G.pin()
+    view, snapshot = pin.window(0, 20), pin.snapshot()
+    if how == "release":
+        pin.release()
+    del pin
+    for step in range(100, 106):
+        G.insert_edges((rows, rows, [step] * 30, [step] * 30))
+    assert G.backend.to_host(snapshot.compact().weights).tolist() == rows
+    assert on_host(G, view.edge_columns())["weight"] == on_host(G, view.edge_columns())["time"] == rows[:20]
+    holders = G._records.holders
+    assert len(holders) == 1
+    del view, snapshot
+    gc.collect()
+    assert not holders
+
+
+@pytest.mark.parametrize("options", [{}, {"renumber": True}, {"renumber": True, "reuse_ids": True}])
+def test_a_copied_pin_does_not_wait_for_updates(options: dict[str, Any]) -> None:
+    G = DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu", **options)
+    pin, found = G.pin(), []
+    pin.materialize()
+
+    def look() -> None:
+        found.append((list(pin), *(on_host(G, part) for part in (pin.neighbors(0), pin.predecessors(1)))))
+        found.append(on_host(G, pin.has_edges([(0, 1), (1, 0)])))
+
+    reader = threading.Thread(target=look)
+    with G._lock:  # as an update holds it
+        reader.start()
+        reader.join(10)
+        assert found == [(list(G), [1], [0]), [True, False]]

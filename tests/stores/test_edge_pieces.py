@@ -101,7 +101,13 @@ def test_an_update_ends_the_pieces(backend: Backend) -> None:
         next(tiles)
 
 
-@pytest.mark.parametrize("most", [0, -1, 1.5, "all"])
+@pytest.mark.parametrize("most", [0, -1, 1.5, "all", None])
 def test_a_size_that_cannot_be_used(most: Any) -> None:
     with pytest.raises(InputError, match=r"iterate_edges: .*max_edges"):
         DynamicGraph(device="cpu").iterate_edges(most)
+
+
+def test_a_size_of_a_small_type() -> None:
+    G = DynamicGraph.from_edges((np.arange(200), np.arange(200)), device="cpu")
+    pieces = G.iterate_edges(np.int8(100))  # type: ignore[arg-type]
+    assert sum(len(piece["source"]) for piece in pieces) == 200

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import dynstore
@@ -34,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
         [(0, 1), (1, 2), (2, 3)],
         [(np.int64(0), np.int64(1)), (1, 2), (2, 3)],
         ([0, 1, 2], [1, 2, 3]),
-        {"source": [0, 1, 2], "destination": np.array([1, 2, 3])},
+        {"source": [0, 1, 2], "destination": np.array([1, 2, 3]), "time": None},
         pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
         pytest.importorskip("polars").DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
         pytest.importorskip("pyarrow").table({"source": [0, 1, 2], "destination": [1, 2, 3]}),
@@ -95,6 +96,30 @@ def test_one_by_one_or_in_batches_operations_have_the_same_effect(rng: np.random
             assert dict(zip(map(tuple, ends), table["weight"], strict=True)) == model
 
 
+def test_columns_of_several_types_of_integers_are_exact() -> None:
+    """As floats, these numbers would be equal."""
+    big = 2**60
+    batches = [
+        {"source": np.array([0, 0]), "destination": np.array([big, big + 1], np.uint64), "id": [big + 1, big + 2]},
+        {"source": np.array([0, 0], np.uint64), "destination": [big, big + 1], "id": np.array([1, 2], np.uint64)},
+    ]
+    for ops, left in ((["+", "-"], {big: 1}), (["-", "+"], {big + 1: 2}), (["+", "+"], {big: 1, big + 1: 2})):
+        G = graph(renumber=True, edge_columns={"id": "int64"})
+        Stream(G, [batches[0], {**batches[1], "op": ops}]).run()
+        table = G.to_pandas()
+        assert dict(zip(table["destination"].tolist(), table["id"].tolist(), strict=True)) == left
+    H = graph(renumber=True, edge_columns={"id": "int64"})
+    Stream(H, batches[:1]).run()
+    assert H.to_pandas()["id"].tolist() == [big + 1, big + 2]
+
+
+def test_rows_that_delete_need_no_weights_and_no_extra_columns() -> None:
+    batch = {"source": [0, 1], "destination": [1, 2], "weight": [None, 2.0], "id": [None, 7], "op": ["-", "+"]}
+    G = graph(weighted=True, edge_columns={"id": "int64"})
+    Stream(G, [batch]).run()
+    assert G.to_pandas().to_dict("list") == {"source": [1], "destination": [2], "weight": [2.0], "id": [7]}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -103,6 +128,12 @@ def test_one_by_one_or_in_batches_operations_have_the_same_effect(rng: np.random
         ({"source": [0], "destination": [1], "op": ["?"]}, "`op` is '\\?' at row 0"),
         ([[0, 1]], "edges is a list"),
         ({"source": [-1], "destination": [1]}, "must not be negative"),
+        (
+            {"source": ["0", 1], "destination": ["1", "2"]},
+            "`source` has 1 .int. at row 1; .* all integers or all strings",
+        ),
+        ({"source": np.array([2**63], np.uint64), "destination": [1]}, "`source` has 9223372036854775808 at row 0"),
+        ({"source": pl.Series([0, None]), "destination": [1, 2]}, "`source` has 1 nulls; wanted none"),
     ],
 )
 def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> None:
@@ -114,6 +145,32 @@ def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> Non
     assert len(stream.progress().errors) == 1
     assert pairs_of(G) == {(0, 1)}
     stream.stop()  # the error came once
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"source": [0, 1], "destination": [1, 2, 3]}, "`destination` has 3 items, `source` has 2; they must be equal"),
+        (([0, 1], [1, 2, 3]), "`column 1` has 3 items, `column 0` has 2; they must be equal"),
+        ({"source": [0], "destination": [1], "op": ["+", "-"]}, "`op` has 2 items, `source` has 1; they must be equal"),
+        ({"source": 3, "destination": [1]}, "`source` is a int; wanted a column, such as an array or a list"),
+        ({}, "source has no columns; wanted source and destination"),
+        ((), "source has no columns; wanted source and destination"),
+    ],
+)
+def test_a_table_of_columns_of_different_lengths_is_no_source(given: Any, message: str) -> None:
+    """Its slices would be of equal lengths."""
+    with pytest.raises(InputError, match=f"^Stream: {message}$"):
+        Stream(graph(), given)
+
+
+def test_an_edge_column_is_not_read_as_operations() -> None:
+    batch = {"source": [0, 1], "destination": [1, 2], "op": [0, 1]}
+    with pytest.raises(InputError, match="the graph has the edge column 'op', which rows would have as operations"):
+        Stream(graph(edge_columns={"op": "int8"}), batch)
+    G = graph(edge_columns={"op": "int8"})
+    Stream(G, {**batch, "does": ["+", "insert"]}, columns={"op": "does"}).run()
+    assert G.edge_table()["op"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["to", "weight", "time", "op", "id"])

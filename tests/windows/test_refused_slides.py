@@ -81,6 +81,14 @@ def test_wrong_windows_are_refused(make: Any, error: type, message: str) -> None
         ({"weighted": True, "keep": "sum"}, [(0, 1, np.inf)], {}, InputError, "the weight of row 0 is infinite"),
         ({}, [(0, 10**9)], {}, LimitError, "slide: id 1000000000 would make rows"),
         ({}, 7, {}, InputTypeError, "slide: edges is a int; wanted a pandas"),
+        (
+            {},
+            (None, [1]),
+            {},
+            InputTypeError,
+            "slide: `src` is a NoneType; wanted a column, such as an array",
+        ),
+        ({}, ([1], np.array(1)), {}, InputTypeError, "slide: `dst` is a numpy.ndarray; wanted a column"),
     ],
 )
 def test_wrong_slides_change_nothing(

@@ -99,7 +99,7 @@ def unite_slots(edges: GapCSR, parents: Array) -> None:
     k_unite_slots(*slots, parents)
 
 
-def push_slots(edges: GapCSR, search: Search, parents: Array, depth: int) -> None:
-    """Reach the neighbours of the frontier."""
-    slots = edges.sources, edges.indices, edges.valid
-    k_push_slots(*slots, search.distances, search.notes, parents, depth)
+def push_slots(edges: GapCSR, search: Search, parents: Array, depth: int, turned: bool = False) -> None:
+    """Reach the neighbours of the frontier; ``turned``: the slots are in-edges, whose rows are their heads."""
+    ends = (edges.indices, edges.sources) if turned else (edges.sources, edges.indices)
+    k_push_slots(*ends, edges.valid, search.distances, search.notes, parents, depth)

@@ -6,6 +6,7 @@ Until something reads all of it, a pinned version is the present graph and what 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dynstore.graph.state import States
     from dynstore.typing import Array
 
-__all__ = ["PinnedGraph", "PinnedInStore", "PinnedStore", "ReleasedStore", "pin_version"]
+__all__ = ["PinnedGraph", "PinnedInStore", "PinnedStore", "Released", "pin_version"]
 
 
 class PinnedStore(ShownStore):
@@ -66,21 +67,25 @@ class PinnedStore(ShownStore):
         return self.copied().slots
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
-        with self._guard:
-            if self._graph is not None and not self._is_read_often():
-                found, table = self._graph._out.look_up(src, dst), self._undone()
-                return found if table is None or not src.shape[0] else table.correct(src, dst, *found)
+        if self._flat is None:
+            with self._guard:
+                if self._graph is not None and not self._is_read_often():
+                    found, table = self._graph._out.look_up(src, dst), self._undone()
+                    return found if table is None or not src.shape[0] else table.correct(src, dst, *found)
         return self.copied().look_up(src, dst)
 
     def row(self, number: int) -> Array:
-        with self._guard:
-            if self._graph is not None and not self._is_read_often():
-                row, table = self._graph._out.row(number), self._undone()
-                return row if table is None else table.correct_row(number, row)
+        if self._flat is None:
+            with self._guard:
+                if self._graph is not None and not self._is_read_often():
+                    row, table = self._graph._out.row(number), self._undone()
+                    return row if table is None else table.correct_row(number, row)
         return self.copied().row(number)
 
     def row_of_in_edges(self, number: int) -> Array | None:
         """Return the sources of the edges to a vertex, ascending; None if the graph's in-edges are of no use."""
+        if self._flat is not None:
+            return None
         with self._guard:
             into = None if self._graph is None else self._graph._in
             if into is None or self._is_read_often():
@@ -210,14 +215,13 @@ class PinnedInStore(ShownStore):
         return {} if self._flat is None else {"copy": sum(self._flat.slots.memory_usage().values())}
 
 
-class ReleasedStore(ShownStore):
-    """What is left of a pin after its release."""
+class Released:
+    """What a pin has in place of its parts after its release: to read any of them is refused."""
 
-    def __init__(self, store: Store, version: int) -> None:
-        super().__init__(store)
+    def __init__(self, version: int) -> None:
         self._version = version
 
-    def _read_slots(self) -> NoReturn:
+    def __getattr__(self, name: str) -> NoReturn:
         raise StaleSnapshotError(
             f"pin: this pin of version {self._version} was released, so it cannot be read; call G.pin() again"
         )
@@ -246,6 +250,8 @@ class PinnedGraph(GraphView):
     def __init__(self, graph: States, store: PinnedStore) -> None:
         super().__init__(graph, store, Lease(graph.version), graph.number_of_edges())
         self.ids = store.ids
+        if self._records is not None:
+            self._records = self._records.held_by(store)
         if graph.has_in_edges:
             self._in = PinnedInStore(store)
 
@@ -271,12 +277,12 @@ class PinnedGraph(GraphView):
     def release(self) -> None:
         """Free the pin's memory. Reading it raises :class:`~dynstore.errors.StaleSnapshotError` from now on.
 
-        Deleting the pin does the same. Snapshots and tables of the pin stay readable.
+        A read that another thread is making meanwhile returns what it would have, or raises this error. Deleting the
+        pin does the same. Snapshots, windows and tables of the pin stay readable.
         """
-        self._out = cast("Any", ReleasedStore(self._out, self.version))
-        self._in, self._records, self._views = None, None, {}
-        if isinstance(self.ids, PinnedIds):
-            self.ids = self.ids.without_ids()
+        with self._out.lock if isinstance(self._out, PinnedStore) else nullcontext():  # no snapshot is made meanwhile
+            self._out = self.ids = self._records = cast("Any", Released(self.version))
+            self._in, self._views = None, {}
 
 
 def pin_version(graph: States) -> PinnedGraph:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from dynstore.arguments import check_name
 from dynstore.batches.sorted import Batch
-from dynstore.errors import unknown_name
 from dynstore.stores.base import Plan
 from dynstore.stores.pma.store import DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
@@ -37,8 +37,7 @@ class GPMAOptions(DensityOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.deletion not in DELETIONS:
-            raise unknown_name(self.caller, "deletion", self.deletion, DELETIONS)
+        check_name(self.caller, "deletion", self.deletion, DELETIONS)
 
 
 class GPMAStore(PackedArrayStore):

@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from dynstore.arguments import check_name
 from dynstore.backend import Backend
 from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import check_share
-from dynstore.errors import InputError, unknown_name
+from dynstore.errors import InputError
 from dynstore.stores.base import DerivedSlots, Plan, StoreOptions
 from dynstore.stores.lpma.levels import SEGMENT, Levels
 from dynstore.stores.table.slots import OFFSET_SLACK, SlotArrays
@@ -56,8 +57,7 @@ class LPMAOptions(StoreOptions):
 
     def __post_init__(self) -> None:
         caller = "store 'lpma'"
-        if self.strategy not in STRATEGIES:
-            raise unknown_name(caller, "strategy", self.strategy, STRATEGIES)
+        check_name(caller, "strategy", self.strategy, STRATEGIES)
         shares = ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density", "threshold")
         for name in shares:
             check_share(caller, name, getattr(self, name), 0.0, 1.0)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_flag
+from dynstore.arguments import check_count, check_flag, check_integer
 from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.bits import full_words, unpack_bits
 from dynstore.config import check_share
@@ -82,7 +82,7 @@ class PagedOptions(StoreOptions):
         check_share(CALLER, "delta_share", self.delta_share, 0.0, 1.0)
         check_share(CALLER, "density", self.density, 0.0, 1.0)
         check_share(CALLER, "resident_share", self.resident_share, 0.0, 1.0)
-        check_count(CALLER, "delta_edges", self.delta_edges)
+        check_count(CALLER, "delta_edges", check_integer(CALLER, "delta_edges", self.delta_edges))
         check_flag(CALLER, "encode", self.encode)
         if not MIN_PAGE_BITS <= (check_count(CALLER, "page_bits", self.page_bits) or 0) <= MAX_PAGE_BITS:
             raise LimitError(f"{CALLER}: page_bits is {self.page_bits}; wanted {MIN_PAGE_BITS} to {MAX_PAGE_BITS}")

@@ -139,6 +139,22 @@ def test_most_rows_of_a_symmetric_graph_need_one_leaf() -> None:
     assert pulled < 0.6 * reader.traffic.direct_requests
 
 
+def test_a_search_pulls_over_in_edges_beside_their_pages(backend_name: Device) -> None:
+    """The two orientations write pages at times of their own."""
+    count = 200 if backend_name == "cpu" else 40
+    G = dynstore.DynamicGraph(store="paged", delta_edges=8, delta_share=0.0, page_bits=5, device=backend_name)
+    leaves = np.arange(1, count)
+    G.insert_edges((np.append(leaves * 0, leaves), np.append(leaves, leaves * 0)))
+    G.insert_edges((np.arange(count + 10, count + 15), np.zeros(5, int)))
+    G.predecessors(0)  # all in-edges lie in pages now, five out-edges beside them
+    G.insert_edges(([5, 6, 7, count], [count, count + 1, count + 1, count + 2]))
+    assert G._in is not None
+    assert [store.statistics()["delta_edges"] for store in (G._out, G._in)] == [0, 4]
+    distances = G.backend.to_host(dynstore.bfs(G, 0)["distance"]).tolist()
+    assert distances[count : count + 3] == [2, 2, 3]
+    assert G.backend.to_host(dynstore.bfs(G, 0)["predecessor"]).tolist()[count : count + 3] == [5, 6, count]
+
+
 def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) -> None:
     """A hub reaches most in one step; the others' first in-edges are fewer than the out-edges of all those."""
     num_vertices, num_edges = (1500, 60_000) if backend_name == "cpu" else (150, 3000)
@@ -184,7 +200,7 @@ def test_parents_are_the_smallest_wherever_they_lie(backend_name: Device, seed: 
             backend, np.cumsum([0, *there.sum(axis=1)]), np.nonzero(there)[1].astype(np.int32), page_bits=5
         )
         bits = backend.asarray(pack_bits(backend, backend.asarray(live[there])))
-        return PageReader(packed, "auto", links=FAST, valid=bits, extra=None if turned else delta.snapshot())
+        return PageReader(packed, "auto", links=FAST, valid=bits, extra=delta.snapshot(transposed=turned))
 
     edges_left = edges & (is_live | ~in_pages)
     starts = np.array([259])
