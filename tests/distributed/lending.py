@@ -55,7 +55,15 @@ def same(comm: Communicator, G: ShardedGraph, found: Any, vertices: Any, wanted:
     vertices, found = cupy.asnumpy(vertices), cupy.asnumpy(found)
     mine = G.shard.backend.to_host(G._owners(cupy.arange(G.number_of_vertices(), dtype=G.shard.vertex_dtype)))
     each_once = sorted(vertices.tolist()) == np.flatnonzero(mine == comm.rank).tolist()
-    return each_once and bool((np.abs(found.astype(np.float64) - wanted[vertices]) <= slack).all())
+    if not each_once:
+        print(f"rank {comm.rank}: {len(vertices)} vertices, {len(set(vertices.tolist()))} different ones")
+        return False
+    wrong = np.flatnonzero(~(np.abs(found.astype(np.float64) - wanted[vertices]) <= slack))
+    if len(wrong):
+        some = wrong[:5]
+        print(f"rank {comm.rank}: {len(wrong)} of {len(found)} differ; {vertices[some]}: {found[some]}", end="")
+        print(f", wanted {wanted[vertices[some]]}", flush=True)
+    return not len(wrong)
 
 
 def check_answers(comm: Communicator, directed: bool, weighted: bool, ids: str) -> None:

@@ -136,7 +136,8 @@ def test_answers_are_those_of_a_stream_without_a_log(
     def noting(self: StreamMonitor, event_time: Any) -> None:
         answer(self, event_time)
         assert self.latest is not None
-        result = {name: np.asarray(column).tolist() for name, column in dict(self.latest.result).items()}
+        frame = self.latest.result  # of cuDF on a GPU, if that is installed
+        result = (frame.to_pandas() if hasattr(frame, "to_pandas") else frame).to_dict("list")
         found.append((self.latest.version, event_time, result))
 
     monkeypatch.setattr(StreamMonitor, "_answer", noting)

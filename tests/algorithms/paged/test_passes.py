@@ -142,7 +142,9 @@ def test_most_rows_of_a_symmetric_graph_need_one_leaf() -> None:
 def test_a_search_pulls_over_in_edges_beside_their_pages(backend_name: Device) -> None:
     """The two orientations write pages at times of their own."""
     count = 200 if backend_name == "cpu" else 40
-    G = dynstore.DynamicGraph(store="paged", delta_edges=8, delta_share=0.0, page_bits=5, device=backend_name)
+    G = dynstore.DynamicGraph(
+        store="paged", delta_edges=8, delta_share=0.0, page_bits=5, device=backend_name, frames="pandas"
+    )
     leaves = np.arange(1, count)
     G.insert_edges((np.append(leaves * 0, leaves), np.append(leaves, leaves * 0)))
     G.insert_edges((np.arange(count + 10, count + 15), np.zeros(5, int)))
@@ -150,9 +152,9 @@ def test_a_search_pulls_over_in_edges_beside_their_pages(backend_name: Device) -
     G.insert_edges(([5, 6, 7, count], [count, count + 1, count + 1, count + 2]))
     assert G._in is not None
     assert [store.statistics()["delta_edges"] for store in (G._out, G._in)] == [0, 4]
-    distances = G.backend.to_host(dynstore.bfs(G, 0)["distance"]).tolist()
-    assert distances[count : count + 3] == [2, 2, 3]
-    assert G.backend.to_host(dynstore.bfs(G, 0)["predecessor"]).tolist()[count : count + 3] == [5, 6, count]
+    found = dynstore.bfs(G, 0)
+    assert found["distance"].tolist()[count : count + 3] == [2, 2, 3]
+    assert found["predecessor"].tolist()[count : count + 3] == [5, 6, count]
 
 
 def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) -> None:
