@@ -27,6 +27,7 @@ from dynstore.adapters.cugraph.number_maps import make_number_map
 from dynstore.adapters.cugraph.packed import PackedRows, kept_rows, packed_rows
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
 from dynstore.adapters.libraries import require
+from dynstore.adapters.tables.texts import wait_for_stream
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -296,10 +297,12 @@ def _lend(
 ) -> Any:
     bridge, new = load_bridge(), kept_rows(G, inward) is None
     rows = packed_rows(G, inward)
-    number_map = rows.ids.number_map
+    vertices = rows.ids.number_map
     if by_number and G.is_renumbered():
-        numbers = require(CALLER, "cupy").arange(number_map.shape[0]) if rows.order is None else rows.order
-        number_map = numbers.astype(rows.indices.dtype)
+        vertices = require(CALLER, "cupy").arange(vertices.shape[0]) if rows.order is None else rows.order
+    # A copy: functions of cuGraph that transpose the graph sort its vertices in place.
+    number_map = vertices.astype(rows.indices.dtype)
+    wait_for_stream(G.backend)
     wide, medium = rows.segments or (-1, -1)
     graph = bridge.borrowed_graph(
         rows.offsets,

@@ -26,7 +26,7 @@ All kept measurements, in milliseconds. The page is made from the files under
 `benchmarks/results/`, which also hold the date, the commit, the versions and the machine:
 
     python -m dynstore.benchmarks.reports.results_page \\
-        benchmarks/results/h200 benchmarks/results/host
+        benchmarks/results/h200 benchmarks/results/h100 benchmarks/results/host
 
 | column | meaning |
 |---|---|
@@ -39,17 +39,21 @@ All kept measurements, in milliseconds. The page is made from the files under
 # What the suites measure; other suites are shown by their names.
 SUITES = {
     "algorithms": "Algorithms beside cuGraph's, on graphs with and without gaps.",
+    "dask-slides": "A search after each slide on a Dask cluster of GPUs: a new graph, and live ones.",
     "demo": "A window slides over a stream, and three answers are kept up to date, beside new graphs.",
     "drop-in": "From a batch to the result of an algorithm: a new `cugraph.Graph`, the drop-in, our own kernels.",
+    "expire-costs": "Old edges expire, beside a deletion of as many.",
     "floors": "Stores on the host beside the least work that they could do.",
     "gpma": "The experiments of the GPMA paper.",
     "graphvine": "The experiments of the GraphVine paper.",
+    "host-memory-costs": "A graph in GPU memory, in host memory, and in pages of host memory.",
     "id-costs": "Updates with sparse ids, strings and categories as vertices, beside the numbers 0 to V - 1.",
     "id-ratios": "Updates and a search with a map of ids, beside the same graph without one.",
     "kernel-times": "Updates on a GPU, as whole calls and kernel by kernel.",
     "lpma": "The experiments of the LPMA paper.",
     "opera-costs": "Batches of updates and queries: one call of `apply`, beside splitting the batch.",
     "out-of-core": "Algorithms on edges in host memory, which a GPU reads in several ways.",
+    "ranks": "A graph that is spread over GPUs, beside one GPU and beside cuGraph on the same GPUs.",
     "slab-hash": "The experiments of the slab hash paper.",
     "slides": "What a `Window` costs, beside updates with only the edges that change.",
     "stream-costs": "Streams into a window of half of the events, with and without a log and answers.",

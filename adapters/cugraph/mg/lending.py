@@ -91,12 +91,17 @@ def _lend(G: ShardedGraph, link: Link, transposed: bool, sort_neighbors: bool = 
                         "the same on all"
                     )
         rows = _rows_of(call, G, flags["transposed"], flags["sort_neighbors"])
+        # A copy: functions of cuGraph that transpose the graph sort its vertices in place.
+        number_map = rows.numbers.copy()
         # cuGraph works on its own stream, which waits only for default streams.
         cupy.cuda.get_current_stream().synchronize()
         call.agree()
         return link.bridge.borrowed_mg_graph(
             link.address,
-            *rows[1:5],
+            rows.offsets,
+            rows.indices,
+            rows.weights,
+            number_map,
             list(rows.numbering.starts),
             rows.num_edges,
             symmetric=not G.is_directed(),

@@ -50,6 +50,20 @@ def test_explain_tells_what_was_copied(rapids: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_what_cugraph_does_to_the_numbers_of_a_graph_stays_there(rapids: SimpleNamespace, kind: str) -> None:
+    """When cuGraph transposes a graph, it sorts the graph's vertices in place, by the degrees of its new rows."""
+    pair = Pair(kind, True, True)
+    pair.update()
+    live = as_cugraph(pair.graph)
+    lent, ids = rapids.cugraph.bfs(live), live.nodes().tolist()
+    edges = lent.edges()
+    lent.number_map[:] = lent.number_map[::-1].copy()
+    assert lent.edges() != edges
+    assert rapids.cugraph.bfs(live).edges() == edges
+    assert live.nodes().tolist() == ids
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_without_a_library_sggraph_gets_the_rows(rapids: SimpleNamespace, kind: str) -> None:
     rapids.bridge = Bridge(None, "no compiler")
     pair = Pair(kind, True, True)

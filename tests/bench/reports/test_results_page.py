@@ -11,7 +11,7 @@ from dynstore.benchmarks.reports.results_page import MAX_ROWS, main, render_resu
 from dynstore.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
-KEPT = [ROOT / "benchmarks" / "results" / name for name in ("h200", "host")]
+KEPT = [ROOT / "benchmarks" / "results" / name for name in ("h200", "h100", "host")]
 
 
 def test_the_page_is_what_the_files_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,7 +20,7 @@ def test_the_page_is_what_the_files_say(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_each_file_has_its_command_and_a_long_one_no_table(tmp_path: Path) -> None:
-    document = json.loads((KEPT[1] / "mathoverflow.json").read_text(encoding="utf-8"))
+    document = json.loads((KEPT[-1] / "mathoverflow.json").read_text(encoding="utf-8"))
     (tmp_path / "short.json").write_text(json.dumps(document), encoding="utf-8")
     document["rows"] = document["rows"][:1] * (MAX_ROWS + 1)
     (tmp_path / "long.json").write_text(json.dumps(document), encoding="utf-8")
@@ -31,7 +31,7 @@ def test_each_file_has_its_command_and_a_long_one_no_table(tmp_path: Path) -> No
 
 
 def test_streams_have_tables_of_their_own(tmp_path: Path) -> None:
-    document = json.loads((KEPT[1] / "mathoverflow.json").read_text(encoding="utf-8"))
+    document = json.loads((KEPT[-1] / "mathoverflow.json").read_text(encoding="utf-8"))
     row = {
         **document["rows"][0],
         "operation": "total",

@@ -74,6 +74,19 @@ def test_a_version_is_packed_once(rapids: SimpleNamespace, monkeypatch: pytest.M
     assert made == [(1, False), (1, True), (2, False), (1, False)]
 
 
+def test_what_cugraph_does_to_the_numbers_of_a_graph_stays_there(rapids: SimpleNamespace) -> None:
+    """When cuGraph transposes a graph, it sorts the graph's vertices in place, by the degrees of its new rows."""
+
+    def program(comm: Communicator) -> list[Any]:
+        G = ShardedGraph(comm)
+        G.insert_edges(EDGES if comm.rank else [])
+        lend(G)[1].numbers[:] = 0
+        return list(zip(*(column.tolist() for column in lend(G)[1].edges), strict=True))
+
+    for edges in run(program, 2):
+        assert sorted(edges) == sorted(EDGES)
+
+
 def test_ids_of_any_kind_are_rows(rapids: SimpleNamespace) -> None:
     def program(comm: Communicator) -> Any:
         G = ShardedGraph(comm, renumber=True)
