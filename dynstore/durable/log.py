@@ -184,7 +184,7 @@ class Log:
         """
         self._appended.result()
 
-    def has_last(self) -> bool:
+    def was_appended(self) -> bool:
         """Wait for the last record, and return whether it was appended."""
         return self._appended.exception() is None
 
