@@ -44,20 +44,25 @@ class _Board:
 
 
 class _Thread(greenlet):  # type: ignore[misc]  # greenlet has no types here
-    """A thread of one grid after another: to start a greenlet takes longer than most threads run."""
+    """A thread of one grid after another: to start a greenlet takes longer than most threads run.
+
+    It is what kernels get as ``cuda.threadIdx``, so ``x`` is its number in its block.
+    """
+
+    __slots__ = ("block", "board", "last_board", "position", "x")
 
     def begin(self, block: Block, index: int) -> None:
         """Make this the thread ``index`` of a block."""
-        self.parent = getcurrent()  # gets what the kernel raises
+        self.parent = getcurrent()  # type: ignore[misc]  # a greenlet's own; gets what the kernel raises
         self.block: Any = block
-        self.index = _Index(index)
+        self.x = index
         self.position = block.index.x * block.size + index
-        self.board = 0  # which of the block's two boards it used last
+        self.board, self.last_board = block.boards  # for the next warp operation, and for the one after it
 
     def run(self) -> None:
         """Run the kernel each time that it begins."""
         while True:
-            cuda.thread, cuda.threadIdx = self, self.index
+            cuda.threadIdx = self
             self.block.function()
             self.block.is_thinned = True
             self.block = None
@@ -107,7 +112,7 @@ class _Shared:
         """Return the block's array for the calling line of the source."""
         caller = sys._getframe(1)
         place = caller.f_code.co_filename, caller.f_lineno
-        arrays: dict[tuple[str, int], np.ndarray] = cuda.thread.block.arrays
+        arrays: dict[tuple[str, int], np.ndarray] = cuda.threadIdx.block.arrays
         found = arrays.get(place)
         if found is None:
             found = arrays[place] = np.empty(shape, dtype)
@@ -182,12 +187,12 @@ class _Cuda:
     shared, local, atomic = _Shared, _Local, _Atomic
 
     def __init__(self) -> None:
-        self.threadIdx = self.blockIdx = self.blockDim = self.gridDim = _Index(0)
-        self.thread: Any = None
+        self.blockIdx = self.blockDim = self.gridDim = _Index(0)
+        self.threadIdx: Any = None  # the thread that runs
         self.turns: Iterator[greenlet] = iter(())  # who runs next: each takes one more
 
     def grid(self, dimensions: int) -> int:
-        position: int = self.thread.position
+        position: int = self.threadIdx.position
         return position
 
     def gridsize(self, dimensions: int) -> int:
@@ -195,9 +200,9 @@ class _Cuda:
 
     def syncthreads(self) -> None:
         """Let all other threads of the block run up to here."""
-        thread = self.thread
+        thread = self.threadIdx
         next(self.turns).switch()
-        self.thread, self.threadIdx = thread, thread.index
+        self.threadIdx = thread
 
     @staticmethod
     def threadfence() -> None:
@@ -247,22 +252,24 @@ def combine(value: Any, reduce: Callable[[list[Any]], Any]) -> Any:
 
 
 def _show(value: Any) -> _Board:
-    thread = cuda.thread
-    turn = thread.board = 1 - thread.board
-    board: _Board = thread.block.boards[turn]
+    """Show a value and wait for the other lanes. Most of a simulated kernel's time passes here: so it makes no call."""
+    thread = cuda.threadIdx
+    board: _Board = thread.board
+    thread.board, thread.last_board = thread.last_board, board
     if board.shown == WARP:  # left from the operation before the last
         board.shown = 0
-    board.values[cuda.threadIdx.x] = value
+    board.values[thread.x] = value
     board.shown += 1
-    cuda.syncthreads()
-    if board.shown not in (0, WARP):
+    next(cuda.turns).switch()  # as syncthreads()
+    cuda.threadIdx = thread
+    if board.shown != 0 and board.shown != WARP:
         raise RuntimeError(f"a warp operation is called by {board.shown} of {WARP} lanes")
     return board
 
 
 def pause() -> None:
     """Let all other threads run, then go on: for a loop that waits for another block's write."""
-    cuda.thread.block.paused.append(cuda.thread)
+    cuda.threadIdx.block.paused.append(cuda.threadIdx)
     cuda.syncthreads()
 
 

@@ -31,12 +31,14 @@ __all__ = [
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
-    from itertools import accumulate
+    from itertools import accumulate, compress
 
     from dynstore.cuda import simulator
 
+    LANE_BITS = [1 << lane for lane in range(WARP)]
+
     def _pack_votes(votes: list[bool]) -> np.uint32:
-        return np.uint32(sum(1 << lane for lane in range(WARP) if votes[lane]))
+        return np.uint32(sum(compress(LANE_BITS, votes)))
 
     def _sum(values: list[Any]) -> Any:
         return sum(values[1:], values[0])
