@@ -12,8 +12,10 @@ from dynstore.benchmarks.stream import Edges, Stream, cut_stream
 from dynstore.datasets.shipped import load
 from dynstore.io import read_events
 from tests.algorithms.streams import compare
+from tests.conftest import PROFILE
 from tests.shared_data import shared_data
 
+STEPS = 12 if PROFILE == "thorough" else 6
 PARAMS = {
     "bfs": {},
     "pagerank": {"tol": 1e-7},
@@ -26,12 +28,12 @@ PARAMS = {
 @cache
 def caida(batch: int, directed: bool) -> Stream:
     events = read_events(shared_data("as-caida.events.tsv.xz"), time=0, op=1, source=2, destination=3, weight=4)
-    return cut_stream(events, 0.4, batch, 12, directed=directed)
+    return cut_stream(events, 0.4, batch, STEPS, directed=directed)
 
 
 @cache
 def mathoverflow(batch: int, directed: bool) -> Stream:
-    return cut_stream(load("mathoverflow"), 0.5, batch, 12, directed=directed)
+    return cut_stream(load("mathoverflow"), 0.5, batch, STEPS, directed=directed)
 
 
 def columns(edges: Edges) -> tuple[np.ndarray, ...]:

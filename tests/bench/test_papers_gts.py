@@ -26,6 +26,7 @@ JOB = PapersJob(shrink=200_000, steps=2, device="cpu")
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (streaming, suite):
         monkeypatch.setattr(module, "RUNS", 1)
+    monkeypatch.setattr(streaming, "LINK_BYTES", 1 << 20)  # that are copied to time the link for each size of a page
 
 
 def run(table: str, data: str, **options: Any) -> PapersResult:

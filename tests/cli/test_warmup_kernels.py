@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") != "1", reason="launches are listed in the simulator"),
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
 ]
-BUILT, FIRST = 400, 40  # edges that the warm-up, and a user's program, begin with
+BUILT, FIRST = 40, 40  # edges that the warm-up, and a user's program, begin with
 FUNCTIONS = (
     "bfs", "sssp", "pagerank", "weakly_connected_components", "triangle_count", "louvain", "betweenness_centrality"
 )  # fmt: skip

@@ -14,6 +14,7 @@ from dynstore.errors import DynstoreError, InputError, InputTypeError, LimitErro
 from dynstore.stores import STORES, get_store
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES, SEED
+from tests.crossed import crossed
 from tests.distributed.faults import fault_of_one_rank
 from tests.distributed.one_graph import Script, compare, state_of
 
@@ -25,10 +26,7 @@ def run(function, ranks=3, device="cpu"):
     return distributed.run(function, ranks=ranks, device=device, timeout=60.0)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("ids", NAMES)
+@crossed(ranks=[1, 2, 3, 4], directed=[True, False], weighted=[True, False], ids=list(NAMES))
 def test_random_updates(ranks: int, directed: bool, weighted: bool, ids: str) -> None:
     script = Script(SEED + ranks, ranks, num_ids=12, weighted=weighted, name=NAMES[ids])
     compare(script, 12, "cpu", directed=directed, weighted=weighted, renumber=ids != "dense")

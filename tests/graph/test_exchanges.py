@@ -223,10 +223,11 @@ def test_taking_back_needs_no_memory(
     first = (np.r_[hub, np.arange(1, 50)], np.r_[np.arange(40), np.arange(49)], np.arange(89.0))
     insert = (np.r_[hub, np.arange(60, 64)], np.arange(44), np.arange(44.0))
     delete = (np.r_[hub, [5, 9]], np.r_[np.arange(40), [4, 9]])  # a leaf and more; one edge is absent
+    start = DynamicGraph(weighted=True, store=store, device=device)
+    start.insert_edges(first)
     for name, failing in (("empty", FailingEmpty), ("xp", FailingModule)):
         for n in count():
-            G = DynamicGraph(weighted=True, store=store, device=device)
-            G.insert_edges(first)
+            G = start.copy()
             G.snapshot(transposed=True)
             log, before, snapshot = G.follow() if followed else None, named_edges(G), G.snapshot()
             refusing = failing(getattr(G.backend, name), n, lasting)

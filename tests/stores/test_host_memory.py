@@ -102,9 +102,9 @@ def test_every_pinned_allocation_can_fail(
     pair = Pair(store=store, device=device, memory="host", weighted=True, transposed=transposed)
     assert for_every_pinned_array(monkeypatch, pair, "insert_edges", some_edges(40)) >= 3
     columns = 3 * (2 if transposed else 1)
-    assert for_every_pinned_array(monkeypatch, pair, "insert_edges", some_edges(200, 2)) >= columns  # it grows
-    assert for_every_allocation(monkeypatch, pair, "insert_edges", some_edges(300, 3, 40)) >= columns
-    for_every_pinned_array(monkeypatch, pair, "delete_edges", some_edges(200, 2))
+    assert for_every_pinned_array(monkeypatch, pair, "insert_edges", some_edges(120, 2)) >= columns  # it grows
+    assert for_every_allocation(monkeypatch, pair, "insert_edges", some_edges(200, 3, 40)) >= columns
+    for_every_pinned_array(monkeypatch, pair, "delete_edges", some_edges(120, 2))
     for_every_pinned_array(monkeypatch, pair, "insert_edges", some_edges(3, 4))
 
 

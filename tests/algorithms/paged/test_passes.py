@@ -20,6 +20,8 @@ from dynstore.stores.paged.memory import Ring
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.typing import Device
 from tests.algorithms.paged.mixtures import keep
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 # Reading in place costs nothing, or much.
 FAST, SLOW = Links(1.0, 1e9), Links(1e9, 1.0)
@@ -179,8 +181,7 @@ def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) 
     assert pulled < 0.6 * out.traffic.direct_requests
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("seed", range(2))
+@crossed(backend_name=DEVICES, seed=range(2), directed=[True, False])
 def test_parents_are_the_smallest_wherever_they_lie(backend_name: Device, seed: int, directed: bool) -> None:
     """Rows of four leaves: only non-reachable vertices in the first, parents in the others, some in the delta."""
     backend, rng, num_vertices = get_backend(backend_name), np.random.default_rng(seed), 260

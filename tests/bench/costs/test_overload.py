@@ -18,9 +18,9 @@ from dynstore.streams.pending import OVERFLOW, Pending, Taken
 SMALL: dict[str, Any] = {"overload": 10.0, "batch": 500, "window": 5000, "scale": 8, "device": "cpu"}
 
 
-def test_each_policy_for_a_second(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "out.json"
-    given = "--minutes 0.02 --overload 10 --batch 500 --window 5000 --scale 8 --device cpu"
+    given = "--minutes 0.01 --overload 10 --batch 500 --window 5000 --scale 8 --device cpu"
     code = main([*given.split(), "--json", str(path)])
     said = capsys.readouterr().out
     assert "FAULT" not in said
@@ -35,7 +35,7 @@ def test_each_policy_for_a_second(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_rows_are_dropped_and_counted() -> None:
-    found = soak("drop-oldest", 1.0, **SMALL)
+    found = soak("drop-oldest", 0.5, **SMALL)
     assert found.faults == []
     assert found.dropped > 0
     assert found.offered == found.applied + found.dropped
@@ -43,7 +43,7 @@ def test_rows_are_dropped_and_counted() -> None:
 
 
 def test_a_stream_that_overflows_goes_on_where_it_was() -> None:
-    found = soak("error", 1.0, **SMALL)
+    found = soak("error", 0.5, **SMALL)
     assert found.faults == []
     assert found.streams > 1
     assert found.dropped == 0
