@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from dynstore.adapters.dask import ranks
@@ -17,29 +18,12 @@ from dynstore.adapters.dask.ranks import Kept, Outcome, Place, Setup
 from dynstore.adapters.libraries import require
 from dynstore.errors import DynstoreError, InputError, RankError
 
-__all__ = ["Crew", "Part"]
+__all__ = ["Crew"]
 
 GRACE = 5.0  # seconds that ranks have to end once one has failed
 LOOK = 1.0  # seconds between two looks at which workers are there
 # One call of all ranks at a time, of all graphs of this process: NCCL's groups must not wait on one GPU for each other.
 _turn = threading.RLock()
-
-
-class Part(NamedTuple):
-    """A frame that a call has left on a worker.
-
-    Attributes
-    ----------
-    future : distributed.Future
-    meta : frame
-        An empty one like it.
-    more
-        What the rank has returned beside it.
-    """
-
-    future: Any
-    meta: Any
-    more: Any
 
 
 class Crew:
@@ -105,7 +89,7 @@ class Crew:
         batches: Sequence[Batch | None] = (),
         one: bool = False,
     ) -> list[Any]:
-        """Call ``function(rank, *rows, *args)`` on all ranks, and return their results; of a frame, a :class:`Part`.
+        """Call ``function(rank, *rows, *args)`` on all ranks, and return their results; of a frame, a :class:`Kept`.
 
         Parameters
         ----------
@@ -145,11 +129,11 @@ class Crew:
         self, caller: str, function: Callable[..., Any], *args: Any, batches: Sequence[Batch | None] = ()
     ) -> tuple[Any, Any]:
         """Call a function that leaves a frame on each rank; return them as a Dask frame, and rank 0's ``more``."""
-        parts: list[Part] = self.call(caller, function, *args, batches=batches)
-        meta, keys = parts[0].meta, [part.future.key for part in parts]
+        parts: list[Kept] = self.call(caller, function, *args, batches=batches)
+        meta, keys = pickle.loads(parts[0].meta), [part.frame.key for part in parts]
         if type(meta).__module__.partition(".")[0] == "cudf":
             require(caller, "dask_cudf")
-        layer = {part.future.key: part.future for part in parts}
+        layer = {part.frame.key: part.frame for part in parts}
         nothing = (None,) * (len(parts) + 1)
         frame = require(caller, "dask.dataframe").from_graph(layer, meta, nothing, keys, "dynstore")
         return frame, parts[0].more
@@ -179,10 +163,10 @@ class Crew:
         outcome = await self._run(address, ranks.call, self._group, function, args, keys, key)
         if not isinstance(outcome.value, Kept):
             return outcome
-        _, meta, more, nbytes = outcome.value
-        await self.client.scheduler.update_data(who_has={key: [address]}, nbytes={key: nbytes}, client=self.client.id)
+        sizes = {key: outcome.value.nbytes}
+        await self.client.scheduler.update_data(who_has={key: [address]}, nbytes=sizes, client=self.client.id)
         future = require("DaskGraph", "distributed").Future(key, self.client, state="memory")
-        return Outcome(Part(future, meta, more))
+        return Outcome(outcome.value._replace(frame=future))
 
     def _all(
         self,

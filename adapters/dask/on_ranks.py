@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dynstore.adapters.dask.ranks import Kept, Rank
+from dynstore.adapters.dask.ranks import Kept, Rank, keep
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def look_up_frame(rank: Rank, rows: Any, name: str, ends: tuple[str, str]) -> Ke
     if rows is None:
         nothing = graph.backend.nothing(graph.shard.vertex_dtype)
         rows = make_frame(graph.backend, {ends[0]: nothing, ends[1]: nothing}, graph.shard.frames)
-    answered = rows[list(ends)].assign(**{ANSWERS[name]: answers})
-    return Kept(answered, answered.iloc[:0], None)
+    return keep(rows[list(ends)].assign(**{ANSWERS[name]: answers}))
 
 
 def method(rank: Rank, name: str, *args: Any) -> Any:
@@ -89,8 +88,7 @@ def run(rank: Rank, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 def frame(rank: Rank, function: Callable[..., Any], args: tuple[Any, ...]) -> Kept:
     """Call a function that returns a frame; keep that."""
     found = function(rank.graph, *args)
-    own, more = found if isinstance(found, tuple) else (found, None)
-    return Kept(own, own.iloc[:0], more)
+    return keep(*found) if isinstance(found, tuple) else keep(found)
 
 
 def edge_table(graph: ShardedGraph) -> Any:

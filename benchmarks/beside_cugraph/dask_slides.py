@@ -10,7 +10,8 @@ the batch to the result:
 - ``live, ids as they are``: the same without ``renumber``
 
 On a host (``--device cpu``) there is no ``cugraph.dask``. "total" is the whole time of a slide, "build" or "update" its
-first part, "algorithm" the rest. A result is complete when Dask has all its partitions.
+first part, "algorithm" the rest. A result is complete when Dask has all its partitions; those
+that an algorithm has left to compute are persisted.
 """
 
 from __future__ import annotations
