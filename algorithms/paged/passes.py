@@ -137,6 +137,7 @@ class PageReader:
         A bit for each slot: whether the edge is in the graph. By default all edges are.
     extra : GapCSR, optional
         Edges that are not in pages, on the device; with weights if the pages have weights.
+
     Attributes
     ----------
     packed : PagedRows

@@ -167,7 +167,11 @@ def _open_graph(log: Path | None, options: dict[str, Any]) -> Iterator[DynamicGr
         return
     from dynstore.durable import open as open_database
 
-    with open_database(log, **options) as db:
+    try:
+        database = open_database(log, **options)
+    except OSError as error:
+        raise InputError(f"stream: {error}") from error
+    with database as db:
         yield db.graph
 
 

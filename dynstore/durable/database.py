@@ -299,7 +299,7 @@ class Database:
                 result = update()
                 log.wait()
             except BaseException:
-                is_logged = log.has_last()
+                is_logged = log.was_appended()
                 if graph.version != before:
                     log.kill("an update was made in part")
                 if is_logged:

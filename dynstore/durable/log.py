@@ -36,7 +36,7 @@ SEGMENT_BYTES = 1 << 28
 # With sync="group": the longest time and the most bytes that are not synced. At more bytes an update waits.
 GROUP_SECONDS = 0.01
 GROUP_BYTES = 1 << 26
-# Records of so many bytes are appended by a thread: handing one over takes as long as 0.1 MB do.
+# Records of so many bytes are given to threads, for the checksum, too: handing one over takes as long as 0.1 MB do.
 LARGE_BYTES = 1 << 18
 # How many threads share a record's checksum.
 CHECKSUM_THREADS = min(8, os.cpu_count() or 1)
@@ -184,7 +184,7 @@ class Log:
         """
         self._appended.result()
 
-    def has_last(self) -> bool:
+    def was_appended(self) -> bool:
         """Wait for the last record, and return whether it was appended."""
         return self._appended.exception() is None
 
@@ -193,7 +193,7 @@ class Log:
         self.check(caller)
         if self._end + record.size > SEGMENT_BYTES and self._end > SEGMENT_HEAD:
             self._roll(caller)
-        buffers = record.buffers(self._checksums.map)
+        buffers = record.buffers(map if record.size < LARGE_BYTES else self._checksums.map)
         self._before = self._end
         try:
             self._end = self.files.write(self._file, self._end, buffers)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.batches.turning import transpose_pieces
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
 __all__ = ["Orientations"]
+
+T = TypeVar("T")
 
 
 class Orientations(Neighborhoods):
@@ -42,13 +44,28 @@ class Orientations(Neighborhoods):
         yield
         self.in_seconds += perf_counter() - begun
 
+    def _with_caches_freed(self, work: Callable[[], T]) -> T:
+        """Do some work; if memory runs out, free what stores keep only to be faster, and do the work again.
+
+        ``work`` leaves the graph as it was if it raises.
+        """
+        try:
+            return work()
+        except MemoryError:
+            stores = [store for store in (self._out, self._in) if store is not None]
+            freed = [store.free_cache() for store in stores]
+            if not any(freed):
+                raise
+        # The error is gone, and with it what the work had reserved.
+        return work()
+
     def _in_store(self) -> Store:
         store = self._in
         if store is None:
             with self._out.lock:
                 store = self._in
                 if store is None:
-                    store = self._in = self._make_in_store()
+                    store = self._in = self._with_caches_freed(self._make_in_store)
         return store
 
     def _make_in_store(self) -> Store:

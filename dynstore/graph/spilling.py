@@ -96,12 +96,12 @@ class Spilling(Orientations):
                 self._move()
 
     def _or_spill(self, caller: str, update: Callable[[], T]) -> T:
-        """Do an update; if the device's memory runs out and the graph may spill, do it again from host memory.
+        """Do an update; if the device's memory runs out, free caches and do it again; at last from host memory.
 
-        ``update`` leaves the graph as it was if it raises.
+        The edges move there if the graph may spill. ``update`` leaves the graph as it was if it raises.
         """
         try:
-            return update()
+            return self._with_caches_freed(update)
         except MemoryError as error:
             if not self._may_move:
                 raise

@@ -190,22 +190,24 @@ class Updates(Recording, Tracked, Spilling):
 
     def _delete(self, request: Request) -> UpdateReport:
         with MemoryChecked(request.caller), self._lock:
-            request = self._opened(request)
-            before, speculates = self._out.num_vertices, self._supports_speculation
-            columns = self.ids.find_edges(*request, before, not speculates)
-            batch = self._batch(columns, "replace")
-            self._make_way(batch.num_rows)
-            with Uninterrupted():
-                operation = Deletion()
-                outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
-                if isinstance(outcome, Refused):
-                    batch = outcome.batch
-                    if columns.max_id is None and outcome.reason is not Reason.SPARSE:  # the ids are valid here
-                        columns = self.ids.find_edges(*request, before)
-                        batch = self._batch(columns, "replace")
-                    outcome = self._plan(operation, batch)
-                num_edges = batch.num_edges(self._directed)
-                return self._finish_deletion(outcome, num_edges, len(columns.src) - num_edges)
+            return self._with_caches_freed(partial(self._delete_opened, self._opened(request)))
+
+    def _delete_opened(self, request: Request) -> UpdateReport:
+        before, speculates = self._out.num_vertices, self._supports_speculation
+        columns = self.ids.find_edges(*request, before, not speculates)
+        batch = self._batch(columns, "replace")
+        self._make_way(batch.num_rows)
+        with Uninterrupted():
+            operation = Deletion()
+            outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
+            if isinstance(outcome, Refused):
+                batch = outcome.batch
+                if columns.max_id is None and outcome.reason is not Reason.SPARSE:  # the ids are valid here
+                    columns = self.ids.find_edges(*request, before)
+                    batch = self._batch(columns, "replace")
+                outcome = self._plan(operation, batch)
+            num_edges = batch.num_edges(self._directed)
+            return self._finish_deletion(outcome, num_edges, len(columns.src) - num_edges)
 
     # ------------------------------------------------------------------ their steps
 

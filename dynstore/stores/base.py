@@ -369,6 +369,10 @@ class Store(ABC):
         """Return the store's counters since it was made; by default there are none."""
         return {}
 
+    def free_cache(self) -> bool:
+        """Free the device memory of what only makes reads faster; return whether there was any. By default not."""
+        return False
+
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
         return self.slots.memory_usage()

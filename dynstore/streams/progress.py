@@ -37,7 +37,8 @@ class Progress:
     version : int
         The version of the graph.
     batches : int
-        Batches that were applied.
+        Batches that were applied. A batch counts, and so do its rows, when its answers are there. Until then
+        ``version`` and ``event_time`` are those after it already.
     arrived, applied, pending : int
         Rows that have come from the source; of these, rows that are applied (late ones included), and rows that still
         wait.

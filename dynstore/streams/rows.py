@@ -13,7 +13,7 @@ from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
 from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import read_numbers
 from dynstore.input.extra_columns import read_values
-from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns
+from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns, take_rows
 from dynstore.input.times import parse_dates, read_times
 from dynstore.io import OP_DELETE, EventTable
 
@@ -182,7 +182,9 @@ class RowReader:
 
         def values(name: str, column: Any, dtype: np.dtype | None) -> np.ndarray:
             """Rows that delete may have anything there."""
-            given = _on_host(column) if deletes is None else as_array(column)[~deletes]
+            given = _on_host(column)
+            if deletes is not None:
+                (given,) = take_rows((given,), np.flatnonzero(~deletes))
             if dtype is None:
                 found: np.ndarray = read_numbers(CALLER, self._host, name, given)
             else:
@@ -226,7 +228,9 @@ def as_array(column: Any) -> np.ndarray:
     column = _on_host(column)
     if isinstance(column, np.ndarray):
         return column
-    if hasattr(column, "to_numpy"):  # pandas, polars, cuDF, pyarrow
+    if type(column).__module__.startswith("cudf."):
+        column = column.to_arrow()  # its own to_numpy refuses nulls
+    if hasattr(column, "to_numpy"):  # pandas, polars, pyarrow
         return np.asarray(column.to_numpy(**({"zero_copy_only": False} if hasattr(column, "type") else {})))
     array = np.asarray(column)
     return array.astype(object) if array.dtype.kind == "U" else array

@@ -405,6 +405,18 @@ def test_checksums_by_pieces(rng: np.random.Generator) -> None:
         content[place] ^= 4
 
 
+def test_a_small_record_needs_no_other_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handing a checksum over takes as long as a small update."""
+    monkeypatch.setattr(log, "LARGE_BYTES", 1 << 18)
+    with opened(tmp_path / "db", FAST) as db:
+        shared: list[int] = []
+        monkeypatch.setattr(db._log._checksums, "map", lambda *given: shared.append(1) or map(*given))
+        db.graph.insert_edges([(0, 1)])
+        assert not shared
+        db.graph.insert_edges((np.arange(1 << 15), np.arange(1 << 15)))
+        assert shared
+
+
 def test_a_record_of_several_pieces_comes_back(rng: np.random.Generator) -> None:
     columns = {"edges.source": rng.integers(0, 99, 777), "edges.destination": rng.integers(0, 99, 777)}
     record = encode(Change("insert_edges", 777, {"time": None}, columns, b"there"), 5, 4, 17)

@@ -112,6 +112,13 @@ def test_the_live_display(capsys: pytest.CaptureFixture[str]) -> None:
     assert stream_command.top_rows("weakly_connected_components", monitors[1].latest.result)[0] == ("0", "3")
 
 
+def test_a_log_in_no_folder_is_one_line(command, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("0,1\n")
+    code, _, err = command("e.csv", "--log", "none/db", "--device", "cpu")
+    assert code == 2
+    assert err == f"dynstore: error: stream: open: there is no folder {str(tmp_path / 'none')!r}; make it first\n"
+
+
 def test_a_log_goes_on_where_it_was(command, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("source,destination\n0,1\n1,2\n2,3\n")
     given = ("e.csv", "--log", "counted", "--window", "2", "--device", "cpu")

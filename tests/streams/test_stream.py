@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dynstore
@@ -21,6 +22,7 @@ from dynstore import Stream, Window
 from dynstore.errors import InputError, InputTypeError, StreamError
 from dynstore.streams.monitors import Delivery, Tick
 from dynstore.streams.progress import Meter
+from dynstore.streams.rows import as_array
 from tests.streams.scripted import SOON, Scripted, graph, pairs_of, path, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,11 +115,28 @@ def test_columns_of_several_types_of_integers_are_exact() -> None:
     assert H.to_pandas()["id"].tolist() == [big + 1, big + 2]
 
 
-def test_rows_that_delete_need_no_weights_and_no_extra_columns() -> None:
-    batch = {"source": [0, 1], "destination": [1, 2], "weight": [None, 2.0], "id": [None, 7], "op": ["-", "+"]}
+@pytest.mark.parametrize("make", [dict, pa.table, pl.DataFrame, lambda columns: pd.DataFrame(columns, dtype=object)])
+def test_rows_that_delete_need_no_weights_and_no_extra_columns(make: Any) -> None:
+    big = 2**60 + 1  # not a float
+    batch = {"source": [0, 1], "destination": [1, 2], "weight": [None, 2.0], "id": [None, big], "op": ["-", None]}
     G = graph(weighted=True, edge_columns={"id": "int64"})
-    Stream(G, [batch]).run()
-    assert G.to_pandas().to_dict("list") == {"source": [1], "destination": [2], "weight": [2.0], "id": [7]}
+    Stream(G, [make(batch)]).run()
+    assert G.to_pandas().to_dict("list") == {"source": [1], "destination": [2], "weight": [2.0], "id": [big]}
+
+
+def test_a_column_of_cudf_may_have_nulls() -> None:
+    class Series:
+        """As of cuDF, whose ``to_numpy`` refuses nulls."""
+
+        __module__ = "cudf.core.series"
+
+        def to_numpy(self) -> Any:
+            raise ValueError("Column must have no nulls.")
+
+        def to_arrow(self) -> Any:
+            return pa.array(["-", None, "+"])
+
+    assert as_array(Series()).tolist() == ["-", None, "+"]
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,9 @@ class PagedOptions(StoreOptions):
     page_bits : int
         A page has ``2**page_bits`` leaves of 32 slots; 5 to 15.
     resident_share : float
-        Pages that algorithms copy to the GPU stay there until new pages are written. They take at most this share of
-        the GPU memory that is free when the first page is added. The share applies once to pages without weights and
-        once to pages with weights, of out-edges and of in-edges.
+        Pages that algorithms copy to the GPU stay there until new pages are written, or memory runs out. They take at
+        most this share of the GPU memory that is free when the first page is added. The share applies once to pages
+        without weights and once to pages with weights, of out-edges and of in-edges.
     """
 
     delta_share: float = 1 / 8
@@ -270,7 +270,7 @@ class PagedStore(DerivedSlots):
 
     def _plan_merge(self, base: PagedRows, valid: Array, degrees: Array, added: Columns) -> Callable[[], None]:
         """Merge edges with those of pages into new pages; return a commit after which these hold all edges."""
-        self._resident = self._no_resident()  # the merge has their memory
+        self.free_cache()  # the merge has its memory
         passing = EdgeFilter(self.backend, int(degrees.sum()))
         new = merge_edges(base, valid, degrees, added, passing.add)
         delta, all_valid, resident = self._make_delta(new.num_vertices), new.all_valid(), self._no_resident()
@@ -401,6 +401,10 @@ class PagedStore(DerivedSlots):
         twin._valid, twin._delta = self.backend.copies(self._valid)[0], self._delta.copy()
         twin._shown, twin._is_stale = None, True
         return twin
+
+    def free_cache(self) -> bool:
+        had, self._resident = self._resident.nbytes > 0, self._no_resident()
+        return had
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part; ``pages``, ``page_weights``, ``src``, ``dst`` and ``weights`` lie in host memory."""

@@ -9,14 +9,14 @@ import pytest
 
 import dynstore
 from dynstore.backend import Backend
-from dynstore.errors import InputError, LimitError
+from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.graph import DynamicGraph
 from dynstore.stores.paged import building
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.paged.store import PagedStore
-from dynstore.testing.faults import for_every_allocation, for_every_pinned_array
+from dynstore.testing.faults import FailingEmpty, for_every_allocation, for_every_pinned_array
 from dynstore.testing.pair import Pair
 
 SMALL = {"delta_edges": 16, "delta_share": 0.2, "density": 0.9, "page_bits": 5}
@@ -324,3 +324,75 @@ def test_copied_pages_stay_until_new_ones_are_written(backend_name: str, monkeyp
     assert copies(none)
     assert copies(none)
     assert none.memory_usage()["resident_pages"] == 0
+
+
+def resident(G: DynamicGraph) -> list[int]:
+    """Return the bytes of pages on the device, by orientation."""
+    return [int(store._resident.nbytes) for store in (G._out, G._in) if isinstance(store, PagedStore)]
+
+
+def refuse_beside_pages(G: DynamicGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let memory run out in each plan of a store as long as pages of the graph are on the device."""
+
+    def refusing(plan: Any) -> Any:
+        def refuse(store: PagedStore, *args: Any) -> Any:
+            planned = plan(store, *args)
+            if any(resident(G)):
+                raise OutOfMemoryError("the device has no room")
+            return planned
+
+        return refuse
+
+    for name in ("plan_insert", "plan_delete"):
+        monkeypatch.setattr(PagedStore, name, refusing(getattr(PagedStore, name)))
+
+
+@pytest.mark.parametrize("method", ["insert_edges", "delete_edges", "update"])
+@pytest.mark.parametrize("count", [20, 900])
+def test_pages_on_the_device_make_room_for_updates(
+    method: str, count: int, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of both orientations go, and the update is made; if memory still runs out, the graph is as it was."""
+    monkeypatch.setattr(Backend, "free_bytes", lambda _: 1 << 20)
+    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 300})
+    G.insert_edges(some_edges(4000, most=120))
+    edges = some_edges(count, seed=2, most=130)
+    arguments = {"insert": edges, "delete": some_edges(count, seed=1, most=120)} if method == "update" else {}
+
+    def change(graph: DynamicGraph) -> Any:
+        return graph.update(**arguments) if method == "update" else getattr(graph, method)(edges)
+
+    def fill() -> None:
+        dynstore.pagerank(G)  # reads in-edges
+        dynstore.weakly_connected_components(G)
+        assert len(resident(G)) == 2
+        assert all(resident(G))
+
+    fill()
+    before, version = G.edge_columns(), G.version
+    with monkeypatch.context() as patch:
+        patch.setattr(G.backend, "empty", FailingEmpty(G.backend.empty, 0, lasting=True))
+        with pytest.raises(OutOfMemoryError):
+            change(G)
+    assert G.version == version
+    assert all((before[name] == column).all() for name, column in G.edge_columns().items())
+    fill()
+    wanted = DynamicGraph(device=backend_name)
+    wanted.insert_edges(tuple(before.values())[:2])
+    with monkeypatch.context() as patch:
+        refuse_beside_pages(G, patch)
+        report = change(G)
+    assert report[:4] == change(wanted)[:4]
+    assert not any(resident(G))
+    for name, column in wanted.edge_columns().items():
+        assert (G.edge_columns()[name] == column).all()
+
+
+def test_pages_on_the_device_make_room_for_in_edges(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Backend, "free_bytes", lambda _: 1 << 20)
+    G = DynamicGraph(store="paged", device=backend_name, **SMALL)
+    G.insert_edges(some_edges(2000))
+    dynstore.weakly_connected_components(G)
+    src, dst = (column.tolist() for column in tuple(G.edge_columns().values())[:2])
+    refuse_beside_pages(G, monkeypatch)
+    assert sorted(G.predecessors(3).tolist()) == sorted(one for one, other in zip(src, dst, strict=True) if other == 3)
