@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, NoReturn
+from uuid import uuid4
 
 from dynstore.adapters.dask import ranks
-from dynstore.adapters.dask.ranks import Outcome, Place, Setup
+from dynstore.adapters.dask.partitions import Batch
+from dynstore.adapters.dask.ranks import Kept, Outcome, Place, Setup
 from dynstore.adapters.libraries import require
 from dynstore.errors import DynstoreError, InputError, RankError
 
@@ -78,11 +81,20 @@ class Crew:
 
     # ------------------------------------------------------------------ calls
 
-    def call(self, caller: str, function: Callable[..., Any], *args: Any, one: bool = False) -> list[Any]:
-        """Call ``function(rank, *args)`` on all ranks, and return their results.
+    def call(
+        self,
+        caller: str,
+        function: Callable[..., Any],
+        *args: Any,
+        batches: Sequence[Batch | None] = (),
+        one: bool = False,
+    ) -> list[Any]:
+        """Call ``function(rank, *rows, *args)`` on all ranks, and return their results; of a frame, a :class:`Kept`.
 
         Parameters
         ----------
+        batches : sequence of Batch or None
+            The rows that come first: for each batch a frame of those that the rank reads, or None without any.
         one : bool
             Only on rank 0: for what each rank knows by itself.
 
@@ -95,36 +107,36 @@ class Crew:
         """
         self.check(caller)
         addresses = self.addresses[:1] if one else self.addresses
-        work = (self._group, function, args)
-        return self._all(caller, lambda address: self._run(address, ranks.call, *work), addresses)
+        name = f"result-{uuid4().hex}"
+
+        def start(address: str) -> Coroutine[Any, Any, Outcome]:
+            rank = self.addresses.index(address)
+            keys = [[] if batch is None else batch.keys[rank] for batch in batches]
+            return self._run_and_register(address, (name, rank), function, args, keys)
+
+        return self._all(caller, start, addresses)
 
     def check(self, caller: str) -> None:
         """Refuse a graph that has ended."""
         if self.lost is not None:
             raise RankError(f"{caller}: this graph cannot be used any more: {self.lost}")
 
-    def lay_ready(self, caller: str, batch: str, parts: dict[int, list[Any]]) -> None:
-        """Give ranks the futures of partitions, and wait until they have them."""
-        given = {"allow_other_workers": False, "pure": False}
-        tasks = [
-            self.client.submit(ranks.stage, self._group, batch, futures, workers=[self.addresses[rank]], **given)
-            for rank, futures in parts.items()
-        ]
-        self.wait(caller, tasks)
-
     def wait(self, caller: str, futures: Sequence[Any]) -> None:
         """Wait for futures, and raise the error of one that has failed, or if a worker is lost."""
         self.client.sync(self._wait, caller, list(futures))
 
-    def take(self, caller: str, name: str, meta: Any) -> Any:
-        """Return what ranks have kept as a Dask frame."""
-        given = {"allow_other_workers": False, "pure": False}
-        futures = [
-            self.client.submit(ranks.take, self._group, name, workers=[address], **given) for address in self.addresses
-        ]
+    def call_frame(
+        self, caller: str, function: Callable[..., Any], *args: Any, batches: Sequence[Batch | None] = ()
+    ) -> tuple[Any, Any]:
+        """Call a function that leaves a frame on each rank; return them as a Dask frame, and rank 0's ``more``."""
+        parts: list[Kept] = self.call(caller, function, *args, batches=batches)
+        meta, keys = pickle.loads(parts[0].meta), [part.frame.key for part in parts]
         if type(meta).__module__.partition(".")[0] == "cudf":
             require(caller, "dask_cudf")
-        return require(caller, "dask.dataframe").from_delayed(futures, meta=meta, verify_meta=False)
+        layer = {part.frame.key: part.frame for part in parts}
+        nothing = (None,) * (len(parts) + 1)
+        frame = require(caller, "dask.dataframe").from_graph(layer, meta, nothing, keys, "dynstore")
+        return frame, parts[0].more
 
     # ------------------------------------------------------------------ on the client's event loop
 
@@ -140,6 +152,21 @@ class Crew:
             text = f"the worker {address} cannot read the call: {error}; wanted what modules that it has can read"
             return Outcome(error=InputError(text))
         return found
+
+    async def _run_and_register(
+        self, address: str, key: tuple[str, int], function: Callable[..., Any], args: Any, keys: Sequence[Sequence[Any]]
+    ) -> Outcome:
+        """Call a function on a rank; let Dask know the frame that it leaves there.
+
+        Dask frees the frame with its last future, also if other ranks fail and no user gets to see it.
+        """
+        outcome = await self._run(address, ranks.call, self._group, function, args, keys, key)
+        if not isinstance(outcome.value, Kept):
+            return outcome
+        sizes = {key: outcome.value.nbytes}
+        await self.client.scheduler.update_data(who_has={key: [address]}, nbytes=sizes, client=self.client.id)
+        future = require("DaskGraph", "distributed").Future(key, self.client, state="memory")
+        return Outcome(outcome.value._replace(frame=future))
 
     def _all(
         self,

@@ -255,7 +255,7 @@ class DaskGraph(Queries):
             laid = tuple(lay_batch(name, crew, watch, edges, ends) for edges in batches)
             watch.ranks()
             given = {**options, "source": ends[0], "destination": ends[1]}
-            report: UpdateReport = crew.call(name, on_ranks.update, name, laid, given)[0]
+            report: UpdateReport = crew.call(name, on_ranks.update, name, given, batches=laid)[0]
         return report
 
     # ------------------------------------------------------------------ programs of all ranks

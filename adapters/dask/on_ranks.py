@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dynstore.adapters.dask.ranks import Rank
+from dynstore.adapters.dask.ranks import Kept, Rank, keep
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def vertex_ids(rank: Rank) -> Any:
     return rank.graph.backend.to_host(rank.graph.vertex_ids())
 
 
-def update(rank: Rank, name: str, batches: tuple[str | None, ...], options: dict[str, Any]) -> UpdateReport:
-    """Make an update of the rows that were laid ready."""
-    rows = [rank.rows_of(batch) for batch in batches]
+def update(rank: Rank, *args: Any) -> UpdateReport:
+    """Make an update of the rows that are here: of each batch; then the name of the method, and its options."""
+    *rows, name, options = args
     report: UpdateReport = getattr(rank.graph, name)(*rows, **options)
     return report
 
@@ -58,21 +58,20 @@ def insert_vertices(rank: Rank, ids: Any) -> UpdateReport:
     return rank.graph.insert_vertices(ids)
 
 
-def look_up(rank: Rank, name: str, batch: str, ends: tuple[str, str]) -> Any:
+def look_up(rank: Rank, rows: Any, name: str, ends: tuple[str, str]) -> Any:
     """Look up the client's rows, which are on rank 0; return its answers on the host."""
-    rows = rank.rows_of(batch)
     answers = getattr(rank.graph, name)([] if rows is None else rows, *ends)
     return rank.graph.backend.to_host(answers) if rank.graph.comm.rank == 0 else None
 
 
-def look_up_frame(rank: Rank, result: str, name: str, batch: str, ends: tuple[str, str]) -> tuple[Any, None]:
+def look_up_frame(rank: Rank, rows: Any, name: str, ends: tuple[str, str]) -> Kept:
     """Look up the rows that are here; keep them with the answers."""
-    graph, rows = rank.graph, rank.rows_of(batch)
+    graph = rank.graph
     answers = getattr(graph, name)([] if rows is None else rows, *ends)
     if rows is None:
         nothing = graph.backend.nothing(graph.shard.vertex_dtype)
         rows = make_frame(graph.backend, {ends[0]: nothing, ends[1]: nothing}, graph.shard.frames)
-    return rank.keep(result, rows[list(ends)].assign(**{ANSWERS[name]: answers})), None
+    return keep(rows[list(ends)].assign(**{ANSWERS[name]: answers}))
 
 
 def method(rank: Rank, name: str, *args: Any) -> Any:
@@ -86,11 +85,10 @@ def run(rank: Rank, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(rank.graph, *args)
 
 
-def frame(rank: Rank, result: str, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Call a function that returns a frame; keep that, and return an empty one like it, and what comes beside it."""
+def frame(rank: Rank, function: Callable[..., Any], args: tuple[Any, ...]) -> Kept:
+    """Call a function that returns a frame; keep that."""
     found = function(rank.graph, *args)
-    own, more = found if isinstance(found, tuple) else (found, None)
-    return rank.keep(result, own), more
+    return keep(*found) if isinstance(found, tuple) else keep(found)
 
 
 def edge_table(graph: ShardedGraph) -> Any:

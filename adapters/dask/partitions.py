@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dynstore.adapters.libraries import require
 from dynstore.input.forms import WEIGHT
 
 if TYPE_CHECKING:
     from dynstore.adapters.dask.crew import Crew
     from dynstore.adapters.dask.progress import Watch
 
-__all__ = ["is_dask_frame", "lay_batch"]
+__all__ = ["Batch", "is_dask_frame", "lay_batch", "ready_partitions"]
+
+
+class Batch(NamedTuple):
+    """Rows that workers hold.
+
+    Attributes
+    ----------
+    futures : list
+        The partitions; Dask keeps them as long as these are there.
+    keys : list of list
+        The keys of the partitions that each rank reads.
+    """
+
+    futures: list[Any]
+    keys: list[list[Any]]
 
 
 def is_dask_frame(edges: Any) -> bool:
@@ -20,11 +35,12 @@ def is_dask_frame(edges: Any) -> bool:
     return hasattr(edges, "__dask_graph__") and hasattr(edges, "npartitions") and hasattr(edges, "columns")
 
 
-def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> str | None:
-    """Bring a batch to the ranks; return its name there, or None if there is none.
+def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> Batch | None:
+    """Find or bring a batch to workers; return what each rank reads of it, or None if there is none.
 
-    Partitions of a Dask frame are computed where Dask wants to, and stay where they are: each goes to the rank on its
-    worker. Rows of the client go to rank 0. Which rank reads a row does not matter: the owners of the vertices get it.
+    Partitions of a Dask frame stay where they are: each goes to the rank on its worker. Those that are not ready are
+    computed where Dask wants to. Rows of the client go to rank 0. Which rank reads a row does not matter: the owners of
+    the vertices get it.
 
     Parameters
     ----------
@@ -33,28 +49,43 @@ def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence
     """
     if edges is None:
         return None
-    batch = f"batch-{uuid4().hex}"
     if is_dask_frame(edges):
-        parts = _place_partitions(caller, crew, watch, edges, names)
-    else:
-        parts = {0: crew.client.scatter([edges], workers=[crew.addresses[0]], hash=False)}
-    crew.lay_ready(caller, batch, parts)
-    return batch
+        return _place_partitions(caller, crew, watch, edges, names)
+    futures = crew.client.scatter([edges], workers=[crew.addresses[0]], hash=False)
+    return Batch(futures, [[futures[0].key], *([] for _ in crew.addresses[1:])])
 
 
-def _place_partitions(
-    caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]
-) -> dict[int, list[Any]]:
-    """Compute the partitions of a frame, and give each to a rank."""
-    there = list(edges.columns)
-    if all(name in there for name in names[:2]):  # a rank says which column is missing
-        read = [*names[:2], *(name or WEIGHT for name in names[2:])]
-        edges = edges[[name for name in dict.fromkeys(read) if name in there]]
-    watch.partitions = futures = crew.client.compute(edges.to_delayed())
+def _place_partitions(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> Batch:
+    """Give each partition of a frame to a rank, once it is computed."""
+    futures = ready_partitions(caller, crew.client, edges)
+    if futures is None:
+        there = list(edges.columns)
+        if all(name in there for name in names[:2]):  # a rank says which column is missing
+            read = [*names[:2], *(name or WEIGHT for name in names[2:])]
+            edges = edges[[name for name in dict.fromkeys(read) if name in there]]
+        futures = crew.client.compute(edges.to_delayed())
+    watch.partitions = futures
     crew.wait(caller, futures)
     holders = crew.client.who_has(futures)
-    parts: dict[int, list[Any]] = {rank: [] for rank in range(len(crew.addresses))}
+    keys: list[list[Any]] = [[] for _ in crew.addresses]
     for future in futures:
         on = [rank for rank, address in enumerate(crew.addresses) if address in holders[future.key]]
-        parts[on[0] if on else min(parts, key=lambda rank: len(parts[rank]))].append(future)
-    return {rank: given for rank, given in parts.items() if given}
+        (keys[on[0]] if on else min(keys, key=len)).append(future.key)
+    return Batch(futures, keys)
+
+
+def ready_partitions(caller: str, client: Any, edges: Any) -> list[Any] | None:
+    """Return the futures that the partitions of a frame are, or None if Dask still has to compute some of them."""
+    alias = require(caller, "dask._task_spec").Alias  # a second name of a task
+    future = require(caller, "distributed").Future
+    graph, found = edges.__dask_graph__(), []
+    for key in edges.__dask_keys__():
+        while isinstance(graph.get(key), alias):
+            key = graph[key].target
+        if isinstance(graph.get(key), future):
+            found.append(graph[key])
+        elif key not in graph and key in client.futures:
+            found.append(future(key, client))
+        else:
+            return None
+    return found

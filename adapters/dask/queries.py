@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from dynstore.adapters.dask import on_ranks
 from dynstore.adapters.dask.partitions import is_dask_frame, lay_batch
@@ -110,8 +109,8 @@ class Queries:
             batch = lay_batch(name, self._crew, watch, edges, ends)
             watch.ranks()
             if not is_dask_frame(edges):
-                return self._crew.call(name, on_ranks.look_up, name, batch, ends)[0]
-            return self._take(name, on_ranks.look_up_frame, name, batch, ends)[0]
+                return self._crew.call(name, on_ranks.look_up, name, ends, batches=[batch])[0]
+            return self._crew.call_frame(name, on_ranks.look_up_frame, name, ends, batches=[batch])[0]
 
     def degree(self, vertices: Any = None) -> Any:
         """Return the sum of in-degree and out-degree.
@@ -208,7 +207,7 @@ class Queries:
         self._crew.check(name)
         with self._watch(name) as watch:
             watch.ranks()
-            return self._take(name, on_ranks.frame, function, args)
+            return self._crew.call_frame(name, on_ranks.frame, function, args)
 
     def _call(self, name: str, function: Callable[..., Any], *args: Any) -> list[Any]:
         with self._watch(name) as watch:
@@ -217,8 +216,3 @@ class Queries:
 
     def _ask(self, name: str, function: Callable[..., Any]) -> Any:
         return self._crew.call(name, function, one=True)[0]
-
-    def _take(self, name: str, function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
-        result = f"result-{uuid4().hex}"
-        meta, more = self._crew.call(name, function, result, *args)[0]
-        return self._crew.take(name, result, meta), more

@@ -10,7 +10,8 @@ the batch to the result:
 - ``live, ids as they are``: the same without ``renumber``
 
 On a host (``--device cpu``) there is no ``cugraph.dask``. "total" is the whole time of a slide, "build" or "update" its
-first part, "algorithm" the rest. A result is complete when Dask has all its partitions.
+first part, "algorithm" the rest. A result is complete when Dask has all its partitions; those
+that an algorithm has left to compute are persisted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.adapters.dask import DaskGraph, bfs
+from dynstore.adapters.dask.partitions import ready_partitions
 from dynstore.adapters.libraries import require
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import write_document
@@ -125,9 +127,10 @@ class _Clock:
 
 
 def _ready(client: Any, frame: Any) -> Any:
-    """Return a frame whose partitions Dask has computed."""
-    frame = client.persist(frame)
-    require(CALLER, "distributed").wait(frame)
+    """Return a frame once Dask has its partitions; compute those that are not there."""
+    if ready_partitions(CALLER, client, frame) is None:
+        frame = client.persist(frame)
+    require(CALLER, "distributed").wait(ready_partitions(CALLER, client, frame))
     return frame
 
 

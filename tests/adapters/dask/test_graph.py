@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -212,6 +213,74 @@ def check_communicator(graph: Any) -> None:
     check_collectives(graph.comm)
 
 
+def test_calls_are_no_tasks(client: Any, cluster: Any, rng: np.random.Generator) -> None:
+    """Partitions that are ready are read where they are, and results are Dask's when a call ends."""
+    from dask.dataframe import from_delayed
+    from distributed import futures_of, wait
+
+    frame = edges_of(rng, 400)
+    ready = client.persist(partitions(frame, 4))
+    wait(ready)
+    one = dynstore.DynamicGraph(device="cpu", weighted=True, frames="pandas")
+    with DaskGraph(client, weighted=True) as G:
+        began = time.time()
+        same_report(G.insert_edges(ready), one.insert_edges(frame))
+        delayed = from_delayed(futures_of(ready), meta=frame.iloc[:0], verify_meta=False)
+        same_report(G.insert_edges(delayed), one.insert_edges(frame))
+        there, table, found = G.has_edges(ready), G.edge_table(), on_dask.bfs(G, 7)
+        same_report(G.delete_edges(table), one.delete_edges(one.edge_table()))
+        assert not tasks_since(cluster, began)
+        assert [future.status for future in futures_of([there, table, found])] == ["finished"] * 6
+        assert there.compute()["has_edge"].all()
+        assert tasks_since(cluster, began)  # of compute
+        pd.testing.assert_frame_equal(
+            in_order(table, ENDS), frame.sort_values(ENDS, ignore_index=True), check_dtype=False
+        )
+        del there, table, found
+        wait_for_no_results(client)
+        with pytest.raises(InputError, match="rank 1 has no table"):
+            G.compute_frame("table", has_a_table, 0)
+        wait_for_no_results(client)  # nor does that of rank 0 stay
+        assert G.number_of_edges() == 0
+
+
+def test_partitions_of_other_workers_come_in_their_order(client: Any) -> None:
+    from distributed import futures_of, wait
+
+    frame = pd.DataFrame({"source": [1] * 8, "destination": [2] * 8, "weight": np.arange(8.0)})
+    ready = client.persist(partitions(frame, 8))
+    wait(ready)
+    assert len(set(sum(client.who_has(futures_of(ready)).values(), ()))) == 2
+    with DaskGraph(client, weighted=True, workers=[next(iter(client.nthreads()))]) as G:
+        for given, last in ((ready, 7.0), (ready.partitions[::-1], 0.0), (ready.partitions[[0, 5, 3]], 3.0)):
+            assert G.insert_edges(given).inserted + G.number_of_edges() >= 1
+            assert G.edge_weights([(1, 2)]).tolist() == [last]
+
+
+def tasks_since(cluster: Any, moment: float) -> list[str]:
+    """Return the tasks that workers have computed since then."""
+    log = list(cluster.scheduler.transition_log)
+    return [str(entry[0]) for entry in log if entry[1:3] == ("processing", "memory") and entry[-1] > moment]
+
+
+def wait_for_no_results(client: Any) -> None:
+    end = time.monotonic() + 30
+    while any(client.run(results).values()):
+        gc.collect()
+        assert time.monotonic() < end, "results stay on a worker"
+        time.sleep(0.05)
+
+
+def results(dask_worker: Any) -> list[str]:
+    return [str(key) for key in dask_worker.data if "result-" in str(key)]
+
+
+def has_a_table(graph: Any, rank: int) -> pd.DataFrame:
+    if graph.comm.rank != rank:
+        raise InputError(f"rank {graph.comm.rank} has no table")
+    return pd.DataFrame({"rank": [rank]})
+
+
 def test_programs_of_all_ranks(client: Any) -> None:
     with DaskGraph(client) as G:
         G.run(check_communicator)
@@ -220,6 +289,8 @@ def test_programs_of_all_ranks(client: Any) -> None:
             G.run(all_fail)
         with pytest.raises(InputError, match=r"the worker tcp.* cannot read the call: .*No module named 'nowhere'"):
             G.run(pickled_elsewhere)
+        with pytest.raises(AttributeError, match="iloc"):
+            G.compute_frame("table", ranks_of)  # no frame
         frame, more = G.compute_frame("table", tables, 5)
         assert more == "rank 0"
         assert sorted(frame.compute()["rank"]) == [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
