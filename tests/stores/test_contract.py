@@ -179,6 +179,7 @@ class TestSlabHashOnCpu(StoreContract):
     store, device = "slab_hash", "cpu"
 
 
+@pytest.mark.thorough
 class TestSlabHashInShortChainsOnCpu(StoreContract):
     store, device, options = "slab_hash", "cpu", SHORT_CHAINS
 
@@ -196,6 +197,7 @@ class TestLpmaTopDownOnCpu(StoreContract):
     store, device, options = "lpma", "cpu", {"strategy": "top-down"}
 
 
+@pytest.mark.thorough
 class TestLpmaDenseOnCpu(StoreContract):
     """Limits so close to each other that windows are large and levels come and go often."""
 
