@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from dynstore import Database, DynamicGraph
 from dynstore.durable import log, records
 from dynstore.durable.database import PLANNED
 from dynstore.durable.log import Log
-from dynstore.durable.records import Change, checksum_of, decode, encode, read_head
 from dynstore.errors import InputError, LogError, OutOfMemoryError
 from dynstore.files import Buffer
 from tests.conftest import DEVICES
@@ -389,22 +387,6 @@ def test_the_updates_that_are_planned_first_are_logged() -> None:
 # ---------------------------------------------------------------------- checksums
 
 
-def test_checksums_by_pieces(rng: np.random.Generator) -> None:
-    content = rng.integers(0, 256, 1000, np.uint8)
-    pieces = [zlib.crc32(content[place : place + 64].data).to_bytes(4, "little") for place in range(0, 1000, 64)]
-    wanted = zlib.crc32(b"".join(pieces))
-    assert checksum_of([content.data]) == wanted
-    with ThreadPoolExecutor(4) as threads:
-        for _ in range(20):
-            cuts = np.sort(rng.integers(0, 1001, 6)).tolist()
-            parts = [content[first:last].data for first, last in zip([0, *cuts], [*cuts, 1000], strict=True)]
-            assert checksum_of(parts, threads.map) == wanted
-    for place in (0, 63, 64, 999):
-        content[place] ^= 4
-        assert checksum_of([content.data]) != wanted
-        content[place] ^= 4
-
-
 def test_a_small_record_needs_no_other_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Handing a checksum over takes as long as a small update."""
     monkeypatch.setattr(log, "LARGE_BYTES", 1 << 18)
@@ -415,21 +397,6 @@ def test_a_small_record_needs_no_other_thread(tmp_path: Path, monkeypatch: pytes
         assert not shared
         db.graph.insert_edges((np.arange(1 << 15), np.arange(1 << 15)))
         assert shared
-
-
-def test_a_record_of_several_pieces_comes_back(rng: np.random.Generator) -> None:
-    columns = {"edges.source": rng.integers(0, 99, 777), "edges.destination": rng.integers(0, 99, 777)}
-    record = encode(Change("insert_edges", 777, {"time": None}, columns, b"there"), 5, 4, 17)
-    with ThreadPoolExecutor(3) as threads:
-        written = b"".join(map(bytes, record.buffers(threads.map)))
-    head = read_head(written[:64], 17)
-    assert head is not None
-    assert (len(written), head.version, head.durable) == (record.size, 5, 4)
-    assert head.checksum == checksum_of([memoryview(written)[64:]])
-    again = decode(head, np.frombuffer(written[64:], np.uint8))
-    assert (again.rows, again.position) == (777, b"there")
-    for name, array in columns.items():
-        np.testing.assert_array_equal(again.columns[name], array)
 
 
 def test_what_the_graph_refuses_late(tmp_path: Path) -> None:

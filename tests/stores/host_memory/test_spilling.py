@@ -14,7 +14,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.errors import OutOfMemoryError
 from dynstore.graph import DynamicGraph
 from dynstore.testing.pair import Pair
-from tests.stores.host_memory import on_host, some_edges
+from tests.stores.host_memory.scenes import on_host, some_edges
 
 STORES = ("gpma+", "merge")
 

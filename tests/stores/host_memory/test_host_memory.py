@@ -15,7 +15,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.stores.table import selection
 from dynstore.testing.faults import for_every_allocation, for_every_pinned_array
 from dynstore.testing.pair import Pair
-from tests.stores.host_memory import on_host, some_edges
+from tests.stores.host_memory.scenes import on_host, some_edges
 
 STORES = ("gpma+", "merge")
 
