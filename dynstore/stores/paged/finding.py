@@ -85,6 +85,8 @@ def find_batch(packed: PagedRows, valid: Array, passing: EdgeFilter, batch: Edge
     places = places[passing.test(keys_of(low, high)) & passing.test(keys_of(high, low))]
     slots = packed.find_edges(src[places], dst[places])
     places, slots = places[slots >= 0], slots[slots >= 0]
+    if not places.shape[0]:
+        return found
     low, high, live = src[places], dst[places], _are_live(packed, valid, slots)
     twins, others = xp.searchsorted(keys_of(src, dst), keys_of(high, low)), slots.copy()
     again = xp.nonzero(~live | every_slot)[0]
