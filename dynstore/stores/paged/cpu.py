@@ -174,7 +174,7 @@ def d_search_bases(bases, low, high, destination):
 
 @njit(cache=True, nogil=True)
 def k_find_edges(heads, bases, marks, words, places, shift, page_bits, offsets, src, dst, slots):
-    """Search the bases of each row's leaves, then one leaf, or the row's last one, too."""
+    """Search the bases of each row's leaves, then one leaf; if that is the one before the last, the last, too."""
     held = np.empty(LEAF, np.int64)
     for item in range(src.shape[0]):
         begin, end = offsets[src[item]], offsets[src[item] + 1]
@@ -191,7 +191,7 @@ def k_find_edges(heads, bases, marks, words, places, shift, page_bits, offsets, 
             for slot in range(max(begin - start, 0), count):
                 if held[slot] == dst[item]:
                     slots[item] = start + slot
-            if slots[item] >= 0 or chosen == last:
+            if slots[item] >= 0 or chosen != last - 1:
                 break
 
 

@@ -332,7 +332,8 @@ def d_find_in_leaf(leaves, stored, leaf, begin, end, destination):
 def k_find_edges(heads, bases, marks, ranks, rows, words, places, shift, page_bits, offsets, src, dst, slots):
     """Warps stride over edges: search the bases of the row's leaves, then read one leaf, or the row's last one, too.
 
-    The last leaf of a row may hold the next row's beginning, so its base says nothing.
+    The last leaf of a row may hold the next row's beginning, so its base says nothing. It is read only if the search
+    ends at the leaf before it: else the destination is below the base of a leaf that lies before the last one.
     """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
@@ -343,7 +344,7 @@ def k_find_edges(heads, bases, marks, ranks, rows, words, places, shift, page_bi
             first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
             leaf = d_search_bases(bases, first, max(last - 1, first), wanted)
             slot = d_find_in_leaf(leaves, stored, leaf, begin, end, wanted)
-            if slot < 0 and leaf != last:
+            if slot < 0 and leaf == last - 1:
                 slot = d_find_in_leaf(leaves, stored, last, begin, end, wanted)
         if lane == 0:
             slots[item] = slot

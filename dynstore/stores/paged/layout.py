@@ -129,7 +129,7 @@ class PagedRows:
         Parameters
         ----------
         src, dst : array, shape (B,)
-            Row numbers, from 0 to V - 1. One or two leaves in host memory are read for each edge.
+            Row numbers, from 0 to V - 1. One leaf in host memory is read for each edge, or a row's last two.
         """
         src, dst = self.backend.asarray(src, np.int64), self.backend.asarray(dst, np.int64)
         slots = self.backend.empty(src.shape[0], np.int64)

@@ -23,6 +23,7 @@ from dynstore.stores import get_store
 from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store, StoreOptions
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.filter import EdgeFilter
+from dynstore.stores.paged.finding import Found, find_batch, find_edges
 from dynstore.stores.paged.layout import MAX_PAGE_BITS, MIN_PAGE_BITS, PagedRows
 from dynstore.stores.paged.merging import (
     LOW_BITS,
@@ -42,7 +43,6 @@ __all__ = ["PagedOptions", "PagedStore", "PagedTable"]
 
 CALLER = "store 'paged'"
 DELTA = "gpma+"
-LARGEST_KEY = (1 << 63) - 1
 # The most edges of the delta: its slots have int32 numbers. It grows by at most one of so many parts of the free device
 # memory; an edge may take so many slots.
 MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
@@ -110,13 +110,6 @@ class PagedTable(NamedTuple):
     resident: ResidentPages
 
 
-class _Found(NamedTuple):
-    """Where a batch's edges are in pages: the slot, -1 for none; whether its bit is set."""
-
-    slots: Array
-    live: Array
-
-
 class PagedStore(DerivedSlots):
     """Rows in pages of host memory, with a bit a slot, and a delta on the device."""
 
@@ -148,7 +141,7 @@ class PagedStore(DerivedSlots):
         base, delta = self._with_rows(num_vertices), self._delta
         if not self.num_edges and len(batch) > self._most_beside():
             return self._plan_build(base, batch)
-        found = self._find(base, batch.src, batch.dst)
+        found = find_batch(base, self._valid, self._filter, batch, every_slot=batch.weights is not None)
         num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
         if batch.weights is None:  # an edge that comes back to a page gets its bit again
             changed, on = found.slots[(found.slots >= 0) & ~found.live], True
@@ -171,7 +164,7 @@ class PagedStore(DerivedSlots):
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         base, delta = self._base, self._delta
-        found = self._find(base, batch.src, batch.dst)
+        found = find_batch(base, self._valid, self._filter, batch, every_slot=True)
         num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
         rest = _part(self.backend, batch, ~found.live)
         dead = self._num_dead + num_live
@@ -230,22 +223,6 @@ class PagedStore(DerivedSlots):
             most = min(most, free // FREE_PARTS // num_bytes + self._delta.num_edges)
         return min(most, MAX_DELTA)
 
-    def _find(self, base: PagedRows, src: Array, dst: Array) -> _Found:
-        """Find edges in pages; their sources may be no rows."""
-        xp = self.backend.xp
-        if not base.num_edges or not src.shape[0]:
-            slots = xp.full(src.shape[0], -1, np.int64)
-            return _Found(slots, slots >= 0)
-        maybe = (src >= 0) & (src < base.num_vertices) & (dst >= 0) & (dst <= MAX_INT32)
-        maybe &= self._filter.test(keys_of(src, dst) & LARGEST_KEY)
-        places = xp.nonzero(maybe)[0]
-        slots = xp.full(src.shape[0], -1, np.int64)
-        if places.shape[0]:
-            slots[places] = base.find_edges(src[places], dst[places])
-        safe = xp.maximum(slots, 0)
-        bits = (self._valid[safe >> 5] >> (safe & 31).astype(np.uint32)) & np.uint32(1)
-        return _Found(slots, (slots >= 0) & (bits != 0))
-
     def _plan_bits(self, base: PagedRows, plan: Plan, changed: Array, on: bool) -> Callable[[], None]:
         """Return a commit: of a plan of the delta, and of bits to set or to clear."""
         count, valid = int(changed.shape[0]), self._valid
@@ -286,7 +263,7 @@ class PagedStore(DerivedSlots):
     def _plan_pages(
         self,
         base: PagedRows,
-        found: _Found,
+        found: Found,
         arriving: EdgeBatch | None,
         num_live: int,
         loops: int,
@@ -323,7 +300,7 @@ class PagedStore(DerivedSlots):
     # ------------------------------------------------------------------ reading
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
-        base, found = self._base, self._find(self._base, src, dst)
+        base, found = self._base, find_edges(self._base, self._valid, self._filter, src, dst)
         there, weights = self._delta.look_up(src, dst)
         if base.weights is not None and weights is not None and base.num_edges:
             in_pages = base.weights[self.backend.xp.maximum(found.slots, 0)]
