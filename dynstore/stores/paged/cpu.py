@@ -16,6 +16,7 @@ __all__ = [
     "d_has_bit",
     "d_mix",
     "d_open_leaf",
+    "decode_keys",
     "decode_leaves",
     "encode_leaves",
     "find_edges",
@@ -150,6 +151,22 @@ def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_ed
 
 
 @njit(cache=True, nogil=True)
+def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
+    """Write ``row << 32 | destination`` of some pages, each at its slots counted from ``first``."""
+    held = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            begin, rank = leaf << LEAF_BITS, np.int64(ranks[leaf])
+            count = min(LEAF, num_edges - begin)
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
+            for slot in range(count):
+                if slot > 0 and d_has_bit(marks[leaf], slot):
+                    rank += 1
+                out[begin - first + slot] = (np.int64(rows[rank]) << 32) | held[slot]
+
+
+@njit(cache=True, nogil=True)
 def k_write_bits(valid, slots, on):
     """Set or clear the bits of slots."""
     for slot in slots:
@@ -230,6 +247,18 @@ def decode_leaves(
     ``stored``: words, places of pages, shift, page_bits.
     """
     k_decode_leaves(*leaves[:3], *stored, num_edges, pages, first, out)
+
+
+def decode_keys(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    num_edges: int,
+    pages: Array,
+    first: int,
+    out: Array,
+) -> None:
+    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64; else as :func:`decode_leaves`."""
+    k_decode_keys(*leaves, *stored, num_edges, pages, first, out)
 
 
 def read_lines(words: Array, gap: int, run: int, num_runs: int, total: Array) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "d_mix",
     "d_open_leaf",
     "d_read_weight",
+    "decode_keys",
     "decode_leaves",
     "encode_leaves",
     "find_edges",
@@ -245,6 +246,21 @@ def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page
                 out[slot - first] = value
 
 
+@kernel
+def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
+    """Warps stride over the leaves of some pages: write the edges' rows and destinations, from slot ``first`` on."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:
+            mark = marks[leaf]
+            value = d_open_leaf(leaves, stored, leaf, mark, lane)
+            slot = (leaf << LEAF_BITS) + lane
+            if slot < num_edges:
+                out[slot - first] = (d_find_row(leaves, leaf, mark, lane) << np.int64(32)) | value
+
+
 def mark_starts(starts: Array, marks: Array) -> None:
     """Set the bits of the slots ``starts`` in ``marks``, all 0 before."""
     k_mark_starts.launch(starts.shape[0], starts, marks)
@@ -283,6 +299,19 @@ def decode_leaves(
     """
     num_leaves = pages.shape[0] << stored[3]
     k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
+
+
+def decode_keys(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    num_edges: int,
+    pages: Array,
+    first: int,
+    out: Array,
+) -> None:
+    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64; else as :func:`decode_leaves`."""
+    num_leaves = pages.shape[0] << stored[3]
+    k_decode_keys.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
 
 
 @kernel

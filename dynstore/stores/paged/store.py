@@ -31,6 +31,7 @@ from dynstore.stores.paged.merging import (
     count_sources,
     keys_of,
     merge_edges,
+    merge_sorted,
     read_edges,
     read_merged,
 )
@@ -315,15 +316,11 @@ class PagedStore(DerivedSlots):
         return self._base.offsets[1:] + self._delta.row_ends()
 
     def read_rows(self, low: int, high: int) -> Columns:
-        base, xp = self._base, self.backend.xp
+        base = self._base
         bounds = self.backend.to_host(base.offsets[self.backend.asarray(np.array([low, high]))]).tolist()
-        keys, weights = read_edges(base, self._valid, *bounds)
         src, dst, more = self._delta.read_rows(low, high)
-        if len(src):
-            keys = xp.concatenate((keys, keys_of(src, dst)))
-            order = xp.argsort(keys)
-            keys = keys[order]
-            weights = None if weights is None else xp.concatenate((weights, more))[order]
+        read = read_edges(base, self._valid, *bounds)
+        keys, weights = merge_sorted(self.backend, *read, keys_of(src, dst), more)
         return *self._ends(keys), weights
 
     def edge_pieces(self) -> Iterator[Columns]:
