@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["LOW_BITS", "count_rows", "count_sources", "keys_of", "merge_edges", "merge_sorted", "read_edges", "read_merged"]
+__all__ = [
+    "LOW_BITS",
+    "count_rows",
+    "count_sources",
+    "keys_of",
+    "merge_edges",
+    "merge_sorted",
+    "read_edges",
+    "read_merged",
+]
 
 # A key is ``row << 32 | destination``.
 LOW_BITS = 0xFFFFFFFF
@@ -108,7 +117,9 @@ def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tup
         if kept.shape[0]:
             end = int(xp.searchsorted(keys, kept[-1:], side="right")[0])
             part = slice(first, end)
-            yield merge_sorted(packed.backend, kept, kept_weights, keys[part], None if weights is None else weights[part])
+            yield merge_sorted(
+                packed.backend, kept, kept_weights, keys[part], None if weights is None else weights[part]
+            )
             first = end
     if first < keys.shape[0]:
         yield keys[first:], None if weights is None else weights[first:]
