@@ -25,6 +25,14 @@ def d_passes(words, row, column):
 
 
 @device
+def d_is_wanted(words, num_vertices, row, column, mirrored):
+    """Return whether a lane searches for an edge: of a mirrored batch only for (u, v), u <= v."""
+    if row < 0 or row >= num_vertices or column < 0 or column >= num_vertices or (mirrored and row > column):
+        return False
+    return d_passes(words, row, column) and (not mirrored or d_passes(words, column, row))
+
+
+@device
 def d_search_bases(bases, low, high, destination):
     """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none.
 
@@ -112,10 +120,7 @@ def k_search_batch(
         row, column, wanted = np.int64(-1), np.int64(-1), False
         if i < src.shape[0]:
             row, column = np.int64(src[i]), np.int64(dst[i])
-            wanted = row >= 0 and row < num_vertices and column >= 0 and column < num_vertices
-            wanted = wanted and (not mirrored or row <= column)
-            if wanted:
-                wanted = d_passes(passing, row, column) and (not mirrored or d_passes(passing, column, row))
+            wanted = d_is_wanted(passing, num_vertices, row, column, mirrored)
         slot = d_find_edges(leaves, stored, offsets, wanted, row, column)
         alive = False
         if slot >= 0:
