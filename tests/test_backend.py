@@ -39,6 +39,17 @@ def test_arrays_go_there_and_back(backend: Backend) -> None:
     backend.synchronize()
 
 
+def test_several_arrays_go_to_the_host_at_once(backend: Backend) -> None:
+    values = np.arange(300, dtype=np.int32), np.empty(0, np.int64), np.ones((2, 3))[:, :2], np.zeros(0, np.uint8)
+    for kept in (values, values[1:2]):
+        for copy, array in zip(backend.all_to_host(*map(backend.asarray, kept)), kept, strict=True):
+            np.testing.assert_array_equal(copy, array, strict=True)
+    assert backend.all_to_host() == []
+    first = backend.all_to_host(backend.asarray(values[0]))[0]
+    backend.all_to_host(backend.asarray(values[0] + 1))
+    np.testing.assert_array_equal(first, values[0])
+
+
 def test_no_copy_where_none_is_needed(backend: Backend) -> None:
     array = backend.zeros(4, np.int32)
     assert backend.asarray(array) is array

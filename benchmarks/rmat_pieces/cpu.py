@@ -29,10 +29,10 @@ def d_mix(bits):
 @njit
 def d_draw_event(event, scale, seed):
     """Return source and destination of an event."""
-    state = d_mix(d_mix(event & LOW_BITS) ^ (event >> 32) ^ d_mix(seed & LOW_BITS))
+    state, high = d_mix(d_mix(event & LOW_BITS) ^ d_mix(seed & LOW_BITS)), d_mix(event >> 32)
     row, column = np.int64(0), np.int64(0)
     for level in range(scale):
-        bits = d_mix((state + (level + 1) * STEP) & LOW_BITS)
+        bits = d_mix(((state + (level + 1) * STEP) & LOW_BITS) ^ high)
         row = 2 * row + (1 if bits >= A_B else 0)
         column = 2 * column + (1 if (bits >= A and bits < A_B) or bits >= A_B_C else 0)
     return row, column

@@ -49,12 +49,12 @@ def make_batch(
     if dtype.itemsize == 8 and max_id is not None and 0 <= max_id < MAX_INT32:
         src, dst = src.astype(np.int32), dst.astype(np.int32)
         batch = make_batch(backend, src, dst, weights, directed, on_duplicate).materialized()
-        return EdgeBatch(batch.src.astype(dtype), batch.dst.astype(dtype), batch.weights, batch.num_loops)
+        return EdgeBatch(batch.src.astype(dtype), batch.dst.astype(dtype), batch.weights, batch.num_loops, not directed)
     if directed:
         return EdgeBatch(*sort_unique(backend, src, dst, weights, on_duplicate))
     if weights is None:  # nothing to resolve between the directions: mirror first, sort once
         src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
-        return EdgeBatch(src, dst, None, int(xp.count_nonzero(src == dst)))
+        return EdgeBatch(src, dst, None, int(xp.count_nonzero(src == dst)), mirrored=True)
     low, high, resolved = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
     assert resolved is not None
     proper = low != high
@@ -62,4 +62,4 @@ def make_batch(
     src = xp.concatenate((low, high[proper]))
     dst = xp.concatenate((high, low[proper]))
     resolved = xp.concatenate((resolved, resolved[proper]))
-    return EdgeBatch(*sort_unique(backend, src, dst, resolved), num_loops)
+    return EdgeBatch(*sort_unique(backend, src, dst, resolved), num_loops, mirrored=True)

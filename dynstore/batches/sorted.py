@@ -74,10 +74,14 @@ class EdgeBatch(Batch):
     weights : array, shape (B,), or None
     num_loops : int
         Self-loops among them; only counted for undirected graphs, else 0.
+    mirrored : bool
+        Whether it is known that each edge is there in both directions, and the graph is undirected.
     """
 
-    def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
-        self.src, self.dst, self.weights, self.num_loops = src, dst, weights, num_loops
+    def __init__(
+        self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0, mirrored: bool = False
+    ) -> None:
+        self.src, self.dst, self.weights, self.num_loops, self.mirrored = src, dst, weights, num_loops, mirrored
         self.num_rows = int(src.shape[0])
         self.has_weights = weights is not None
 
@@ -97,7 +101,7 @@ class EdgeBatch(Batch):
         return self.num_loops
 
     def transposed(self, backend: Backend) -> EdgeBatch:
-        return EdgeBatch(*sort_unique(backend, self.dst, self.src, self.weights), self.num_loops)
+        return EdgeBatch(*sort_unique(backend, self.dst, self.src, self.weights), self.num_loops, self.mirrored)
 
 
 def sort_unique(

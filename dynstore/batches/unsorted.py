@@ -74,7 +74,7 @@ class UnsortedBatch(Batch):
 
     def keep_edges(self, src: Array, dst: Array, num_loops: int, weights: Array | None = None) -> EdgeBatch:
         """Keep the sorted edges that a plan has found; return them."""
-        self._findings.edges = EdgeBatch(src, dst, weights, num_loops if self.mirrored else 0)
+        self._findings.edges = EdgeBatch(src, dst, weights, num_loops if self.mirrored else 0, self.mirrored)
         return self._findings.edges
 
     def keep_counts(self, num_edges: int, num_loops: int) -> None:

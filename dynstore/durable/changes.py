@@ -144,20 +144,19 @@ def exchange_as_change(
     New ids get the same numbers again if the same rows are read, so the numbers are right then, too. Where there are
     none, the number of vertices is enough.
     """
-    host, read = graph.backend.to_host, naming.read_from
+    read = naming.read_from
     assert read is not None
     arguments, columns = {VERTICES: naming.num_vertices}, {}
     if not naming.keeps_ids:
         ends = [_read_ids(graph, kind, name, column) for name, column in zip(("src", "dst"), read, strict=True)]
         arguments, columns = {}, {"entering.source": ends[0], "entering.destination": ends[1]}
-    columns |= {"leaving.source": host(leaving.src), "leaving.destination": host(leaving.dst)}
-    columns |= {"arriving.source": host(arriving.src), "arriving.destination": host(arriving.dst)}
+    moved = {"leaving.source": leaving.src, "leaving.destination": leaving.dst}
+    moved |= {"arriving.source": arriving.src, "arriving.destination": arriving.dst}
     stored, records = arriving.weights, graph._records
     if stored is not None:
         values = {WEIGHT: stored} if records is None else records.values(stored)
-        columns |= {
-            f"arriving.{name if name == WEIGHT else EDGE + name}": host(array) for name, array in values.items()
-        }
+        moved |= {f"arriving.{name if name == WEIGHT else EDGE + name}": array for name, array in values.items()}
+    columns |= zip(moved, graph.backend.all_to_host(*moved.values()), strict=True)
     return Change(kind, len(read[0]), arguments, columns)
 
 

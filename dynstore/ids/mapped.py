@@ -167,7 +167,7 @@ class MappedIds(VertexIds):
 
         plan.commit, plan.ranks = commit, ranks
         columns = sort_unique(backend, ranks[edges.src], ranks[edges.dst], edges.weights)
-        return EdgeBatch(*columns, edges.num_loops)
+        return EdgeBatch(*columns, edges.num_loops, edges.mirrored)
 
     def _free(self, columns: list[Array], num_vertices: int, wanted: int) -> Array:
         """Return at most ``wanted`` numbers of deleted vertices, ascending, without those that a column names."""

@@ -141,8 +141,9 @@ class Stream:
         for given in (span, length):
             if given is not None:
                 self._rows.dated = given[1]
-        # A log takes rows from the host.
-        staging = make_staging(G.backend if find_journal(G) is None else get_backend("cpu"))
+        # A log takes rows from the host; of a window it takes what changes, which the graph's device finds.
+        on_host = find_journal(G) is not None and window is None
+        staging = make_staging(get_backend("cpu") if on_host else G.backend)
         spans = None if length is None else int(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
             together = TogetherApplier(G, None, *spans, staging)

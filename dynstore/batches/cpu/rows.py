@@ -26,7 +26,7 @@ def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Edge
     keys.sort()  # NumPy's sort uses vectors
     some_src, some_dst = np.empty(keys.shape[0], np.int32), np.empty(keys.shape[0], np.int32)
     kept, loops = _unpack_once(keys, some_src, some_dst)
-    return EdgeBatch(some_src[:kept], some_dst[:kept], None, int(loops) if mirrored else 0)
+    return EdgeBatch(some_src[:kept], some_dst[:kept], None, int(loops) if mirrored else 0, mirrored)
 
 
 @njit(cache=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dynstore.stores import get_store
 from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store, StoreOptions
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.filter import EdgeFilter
+from dynstore.stores.paged.finding import Found, find_batch, find_edges
 from dynstore.stores.paged.layout import MAX_PAGE_BITS, MIN_PAGE_BITS, PagedRows
 from dynstore.stores.paged.merging import (
     LOW_BITS,
@@ -30,6 +31,7 @@ from dynstore.stores.paged.merging import (
     count_sources,
     keys_of,
     merge_edges,
+    merge_sorted,
     read_edges,
     read_merged,
 )
@@ -38,11 +40,13 @@ from dynstore.stores.table.selection import select
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import MAX_INT32, Array, OnDuplicate
 
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+
 __all__ = ["PagedOptions", "PagedStore", "PagedTable"]
 
 CALLER = "store 'paged'"
 DELTA = "gpma+"
-LARGEST_KEY = (1 << 63) - 1
 # The most edges of the delta: its slots have int32 numbers. It grows by at most one of so many parts of the free device
 # memory; an edge may take so many slots.
 MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
@@ -110,13 +114,6 @@ class PagedTable(NamedTuple):
     resident: ResidentPages
 
 
-class _Found(NamedTuple):
-    """Where a batch's edges are in pages: the slot, -1 for none; whether its bit is set."""
-
-    slots: Array
-    live: Array
-
-
 class PagedStore(DerivedSlots):
     """Rows in pages of host memory, with a bit a slot, and a delta on the device."""
 
@@ -148,42 +145,48 @@ class PagedStore(DerivedSlots):
         base, delta = self._with_rows(num_vertices), self._delta
         if not self.num_edges and len(batch) > self._most_beside():
             return self._plan_build(base, batch)
-        found = self._find(base, batch.src, batch.dst)
-        num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
+        found = find_batch(base, self._valid, self._filter, batch, every_slot=batch.weights is not None)
         if batch.weights is None:  # an edge that comes back to a page gets its bit again
-            changed, on = found.slots[(found.slots >= 0) & ~found.live], True
-            rest = _part(self.backend, batch, found.slots < 0)
+            changed, on = self._chosen(found, False), True
+            rest = batch
+            if found.num_live + found.num_dead:
+                rest = _part(self.backend, batch, found.slots < 0, found.live_loops + found.dead_loops)
         else:  # pages are never written, so an edge with a new weight moves to the delta
-            changed, on = found.slots[found.live], False
+            changed, on = self._chosen(found, True), False
             weights = batch.weights
-            if on_duplicate == "add" and num_live and base.weights is not None:
+            if on_duplicate == "add" and found.num_live and base.weights is not None:
                 weights = weights.copy()
                 weights[found.live] += base.weights[changed]
             rest = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
         if delta.num_edges + len(rest) > self._most_beside():
             if on:
-                rest = _part(self.backend, batch, ~found.live)
-            return self._plan_pages(base, found, rest, num_live, loops, on_duplicate)
+                rest = _part(self.backend, batch, ~found.live, found.live_loops)
+            return self._plan_pages(base, found, rest, found.live_loops, on_duplicate)
         growth = partial(delta.plan_vertices, num_vertices)
         plan = delta.plan_insert(rest, num_vertices, on_duplicate) if len(rest) else growth()
         commit = self._plan_bits(base, plan, changed, on)
-        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+        return Plan(found.num_live + plan.found, found.live_loops + plan.found_loops, commit, path="in-place")
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         base, delta = self._base, self._delta
-        found = self._find(base, batch.src, batch.dst)
-        num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
-        rest = _part(self.backend, batch, ~found.live)
-        dead = self._num_dead + num_live
+        found = find_batch(base, self._valid, self._filter, batch, every_slot=True)
+        loops, rest = found.live_loops, batch
+        if found.num_live:
+            rest = _part(self.backend, batch, ~found.live, loops)
+        dead = self._num_dead + found.num_live
         if dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges:
             places = delta.find(rest.src, rest.dst) if len(rest) else self.backend.nothing(np.int64)
-            gone = places[places >= 0]
-            there = _part(self.backend, rest, places >= 0) if len(rest) else rest
-            loops += self._count_loops(there, self.backend.xp.ones(len(there), bool))
-            return self._plan_pages(base, found, None, num_live, loops, "replace", gone)
+            loops += self._count_loops(rest, places >= 0)
+            return self._plan_pages(base, found, None, loops, "replace", places[places >= 0])
         plan = delta.plan_delete(rest) if len(rest) else Plan(0, 0, lambda: None)
-        commit = self._plan_bits(base, plan, found.slots[found.live], False)
-        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+        commit = self._plan_bits(base, plan, self._chosen(found, True), False)
+        return Plan(found.num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+
+    def _chosen(self, found: Found, live: bool) -> Array:
+        """Return the slots of edges whose bits are set, or are cleared."""
+        if not (found.num_live if live else found.num_dead):
+            return self.backend.nothing(np.int64)
+        return found.slots[found.live if live else (found.slots >= 0) & ~found.live]
 
     def plan_vertices(self, num_vertices: int) -> Plan:
         base, plan = self._with_rows(num_vertices), self._delta.plan_vertices(num_vertices)
@@ -230,22 +233,6 @@ class PagedStore(DerivedSlots):
             most = min(most, free // FREE_PARTS // num_bytes + self._delta.num_edges)
         return min(most, MAX_DELTA)
 
-    def _find(self, base: PagedRows, src: Array, dst: Array) -> _Found:
-        """Find edges in pages; their sources may be no rows."""
-        xp = self.backend.xp
-        if not base.num_edges or not src.shape[0]:
-            slots = xp.full(src.shape[0], -1, np.int64)
-            return _Found(slots, slots >= 0)
-        maybe = (src >= 0) & (src < base.num_vertices) & (dst >= 0) & (dst <= MAX_INT32)
-        maybe &= self._filter.test(keys_of(src, dst) & LARGEST_KEY)
-        places = xp.nonzero(maybe)[0]
-        slots = xp.full(src.shape[0], -1, np.int64)
-        if places.shape[0]:
-            slots[places] = base.find_edges(src[places], dst[places])
-        safe = xp.maximum(slots, 0)
-        bits = (self._valid[safe >> 5] >> (safe & 31).astype(np.uint32)) & np.uint32(1)
-        return _Found(slots, (slots >= 0) & (bits != 0))
-
     def _plan_bits(self, base: PagedRows, plan: Plan, changed: Array, on: bool) -> Callable[[], None]:
         """Return a commit: of a plan of the delta, and of bits to set or to clear."""
         count, valid = int(changed.shape[0]), self._valid
@@ -286,9 +273,8 @@ class PagedStore(DerivedSlots):
     def _plan_pages(
         self,
         base: PagedRows,
-        found: _Found,
+        found: Found,
         arriving: EdgeBatch | None,
-        num_live: int,
         loops: int,
         on_duplicate: OnDuplicate,
         gone: Array | None = None,
@@ -298,8 +284,8 @@ class PagedStore(DerivedSlots):
         ``gone``: the slots of the delta's edges that are deleted.
         """
         backend, xp, slots = self.backend, self.backend.xp, self._delta.slots
-        num_found, valid = num_live, self._valid.copy()
-        leaving = found.slots[found.live]
+        num_found, valid = found.num_live, self._valid.copy()
+        leaving = self._chosen(found, True)
         if leaving.shape[0] and (arriving is None or arriving.weights is not None):
             backend.kernels("dynstore.stores.paged").write_bits(valid, leaving, False)
         mask = unpack_bits(backend, slots.valid, slots.num_slots)
@@ -323,7 +309,7 @@ class PagedStore(DerivedSlots):
     # ------------------------------------------------------------------ reading
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
-        base, found = self._base, self._find(self._base, src, dst)
+        base, found = self._base, find_edges(self._base, self._valid, self._filter, src, dst)
         there, weights = self._delta.look_up(src, dst)
         if base.weights is not None and weights is not None and base.num_edges:
             in_pages = base.weights[self.backend.xp.maximum(found.slots, 0)]
@@ -338,15 +324,11 @@ class PagedStore(DerivedSlots):
         return self._base.offsets[1:] + self._delta.row_ends()
 
     def read_rows(self, low: int, high: int) -> Columns:
-        base, xp = self._base, self.backend.xp
+        base = self._base
         bounds = self.backend.to_host(base.offsets[self.backend.asarray(np.array([low, high]))]).tolist()
-        keys, weights = read_edges(base, self._valid, *bounds)
         src, dst, more = self._delta.read_rows(low, high)
-        if len(src):
-            keys = xp.concatenate((keys, keys_of(src, dst)))
-            order = xp.argsort(keys)
-            keys = keys[order]
-            weights = None if weights is None else xp.concatenate((weights, more))[order]
+        read = read_edges(base, self._valid, *bounds)
+        keys, weights = merge_sorted(self.backend, *read, keys_of(src, dst), more)
         return *self._ends(keys), weights
 
     def edge_pieces(self) -> Iterator[Columns]:
@@ -443,8 +425,8 @@ def _room_for_pages(backend: Any, share: float) -> int:
     return 0 if free is None else int(share * free)
 
 
-def _part(backend: Any, batch: EdgeBatch, chosen: Array) -> EdgeBatch:
-    """Return some edges of a batch."""
-    src, dst = batch.src[chosen], batch.dst[chosen]
-    loops = int(backend.xp.count_nonzero(src == dst)) if batch.num_loops else 0
-    return EdgeBatch(src, dst, None if batch.weights is None else batch.weights[chosen], loops)
+def _part(backend: Backend, batch: EdgeBatch, mask: Array, gone_loops: int) -> EdgeBatch:
+    """Return some edges of a batch, without so many self-loops."""
+    chosen = backend.xp.flatnonzero(mask)
+    weights = None if batch.weights is None else batch.weights[chosen]
+    return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, batch.num_loops - gone_loops)
