@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["bfs", "sssp"]
+__all__ = ["Edges", "Found", "bfs", "sssp"]
 
 # Beamer et al., section 4, as on the host. A bottom-up step also reads every vertex, so it pays only if the frontier
 # has some slots per vertex: on a long path it never does.
