@@ -224,14 +224,17 @@ class PagedStore(DerivedSlots):
         return self._base.with_vertices(num_vertices)
 
     def _most_beside(self) -> int:
-        """Return how many edges the delta may have: also so few that it leaves most of the device's memory free."""
-        most = max(self.options.delta_edges, int(self.options.delta_share * self._base.num_edges))
-        free = self.backend.free_bytes()
+        """Return how many edges the delta may have.
+
+        A share of the edges in pages, unless that takes much of the device's free memory; but always ``delta_edges``:
+        what is free inside a pool of RMM is not known, so little may seem to be free.
+        """
+        most, free = int(self.options.delta_share * self._base.num_edges), self.backend.free_bytes()
         if free is not None:
             weight = 0 if self.weight_dtype is None else self.weight_dtype.itemsize
             num_bytes = SLOTS_AN_EDGE * (2 * self.vertex_dtype.itemsize + weight)
             most = min(most, free // FREE_PARTS // num_bytes + self._delta.num_edges)
-        return min(most, MAX_DELTA)
+        return min(max(most, self.options.delta_edges), MAX_DELTA)
 
     def _plan_bits(self, base: PagedRows, plan: Plan, changed: Array, on: bool) -> Callable[[], None]:
         """Return a commit: of a plan of the delta, and of bits to set or to clear."""

@@ -223,6 +223,11 @@ def test_leases_and_exports_live_through_a_move(device: str, monkeypatch: pytest
 @pytest.mark.parametrize("transposed", [False, True])
 def test_an_insertion_spills_when_cupys_pool_is_full(transposed: bool, cupy: Any) -> None:
     """At a real out-of-memory, with graphs whose size is known by NumPy."""
+    with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc):  # cuDF makes CuPy take memory from RMM
+        fill_pool(transposed, cupy)
+
+
+def fill_pool(transposed: bool, cupy: Any) -> None:
     pool, rng = cupy.get_default_memory_pool(), np.random.default_rng(1)
     gc.collect()  # graphs of other tests would make room later
     pool.free_all_blocks()

@@ -49,18 +49,19 @@ def test_an_insertion_goes_to_the_delta_until_that_is_too_large(backend_name: st
     assert counts(G) == (2, 0, 0)
 
 
-@pytest.mark.parametrize(("free", "edges"), [(1 << 30, 90), (16 * 4 * 30, 30)])
-def test_a_delta_leaves_device_memory_free(
+@pytest.mark.parametrize(("free", "edges"), [(1 << 30, 100), (16 * 4 * 30, 30), (0, 20)])
+def test_a_delta_leaves_device_memory_free_but_may_be_small(
     free: int, edges: int, backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 90})
+    """A fifth of the 500 edges in pages, a quarter of what is free, or ``delta_edges``."""
+    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 20})
+    assert G.insert_edges(np.divmod(np.arange(500), 50)).path == "merge"
     monkeypatch.setattr(Backend, "free_bytes", lambda _: free)
-    assert G.insert_edges(([0] * edges, range(edges))).path == "in-place"
+    assert G.insert_edges(([20] * edges, range(edges))).path == "in-place"
     monkeypatch.setattr(Backend, "free_bytes", lambda _: 0)
-    assert G.insert_edges([(1, 1)]).path == "merge"
-    assert counts(G) == (1, 0, 0)
-    monkeypatch.setattr(Backend, "free_bytes", lambda _: free)
-    assert G.insert_edges(([2] * (edges + 1), range(edges + 1))).path == "merge"
+    assert G.insert_edges([(21, 1)]).path == "merge"
+    assert counts(G) == (2, 0, 0)
+    assert G.number_of_edges() == 500 + edges + 1
 
 
 def test_a_deletion_clears_bits_until_pages_are_too_sparse(backend_name: str) -> None:
