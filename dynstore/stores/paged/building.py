@@ -21,6 +21,8 @@ __all__ = ["decode_rows", "pack_pieces", "pack_rows"]
 
 # Leaves that are measured and encoded at a time: 64 MiB of plain ids.
 PIECE_LEAVES = 1 << 19
+# Rows or leaves at a time where each takes 8 bytes of the device's memory beside what is kept.
+SLICE = 1 << 26
 
 
 def pack_rows(
@@ -147,9 +149,7 @@ def pack_pieces(
     if not encode:
         heads |= np.uint32(VERBATIM)
     offsets = reader.offsets
-    rows = xp.flatnonzero(offsets[1:] > offsets[:-1])
-    leaf_slots = xp.arange(heads.shape[0], dtype=np.int64) << LEAF_BITS
-    ranks = (xp.searchsorted(offsets[:-1][rows], leaf_slots, side="right") - 1).astype(np.uint32)
+    rows, ranks = _rank_rows(backend, offsets, int(heads.shape[0]))
     places_on_host = backend.to_host(places).copy()
     words, words_on_host = backend.pinned(int(places_on_host[-1]), np.uint32)
     column, column_on_host = None, None
@@ -157,7 +157,7 @@ def pack_pieces(
         column, column_on_host = backend.pinned(int(heads.shape[0]) * LEAF, weight_dtype)
     packed = PagedRows(
         backend, num_vertices, reader.num_edges, page_bits, words, words_on_host, places, places_on_host, heads,
-        all_bases, all_marks, ranks, rows.astype(np.int32), offsets, encode, column,
+        all_bases, all_marks, ranks, rows, offsets, encode, column,
         column_on_host, bool(negative[0]),
     )  # fmt: skip
     for first, (chunk, *weights) in reader.read(make_pieces()):
@@ -219,11 +219,12 @@ class _PieceReader:
         return parts[0] if len(parts) == 1 else [join(column) for column in zip(*parts, strict=True)]
 
     def _add_degrees(self, degrees: Array) -> None:
-        count, row = int(degrees.shape[0]), self._num_rows
-        if count:
-            ends = self._backend.xp.cumsum(degrees, dtype=np.int64)
-            self.offsets[row + 1 : row + 1 + count] = ends + self.offsets[row]
-            self._num_rows += count
+        for begin in range(0, int(degrees.shape[0]), SLICE):
+            part, row = degrees[begin : begin + SLICE], self._num_rows
+            self._num_rows += int(part.shape[0])
+            ends = self._backend.xp.cumsum(part, dtype=np.int64)
+            ends += self.offsets[row]
+            self.offsets[row + 1 : self._num_rows + 1] = ends
 
     def starts(self, begin: int, end: int) -> Array:
         """Return where rows with edges begin, of the slots from ``begin`` to ``end``, counted from ``begin``."""
@@ -246,6 +247,24 @@ class _PieceReader:
                 f"pack_rows: the rows end at edge {int(self.offsets[self._num_rows])} of vertex {self._num_rows}; "
                 f"wanted {self.num_edges} edges of {num_vertices} vertices"
             )
+
+
+def _rank_rows(backend: Backend, offsets: Array, num_leaves: int) -> tuple[Array, Array]:
+    """Return the rows with edges, int32, and for each leaf the place of its first slot's row among them, uint32."""
+    xp, num_vertices = backend.xp, int(offsets.shape[0]) - 1
+    has_edges = offsets[1:] > offsets[:-1]
+    counts, ranks = xp.cumsum(has_edges, dtype=np.int32), backend.empty(num_leaves, np.uint32)
+    rows = backend.empty(int(counts[-1]) if num_vertices else 0, np.int32)
+    first = 0
+    for begin in range(0, num_vertices, SLICE):
+        some = xp.flatnonzero(has_edges[begin : begin + SLICE])
+        rows[first : first + len(some)] = some + begin
+        first += len(some)
+    for begin in range(0, num_leaves, SLICE):
+        end = min(begin + SLICE, num_leaves)
+        row = xp.searchsorted(offsets, xp.arange(begin, end, dtype=np.int64) << LEAF_BITS, side="right") - 1
+        ranks[begin:end] = counts[row] - 1
+    return rows, ranks
 
 
 def _lay_out(backend: Backend, widths: Array, page_bits: int) -> tuple[Array, Array]:
