@@ -122,7 +122,8 @@ class Stream:
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):
                 raise InputTypeError(
-                    f"{CALLER}: window is {window!r}; wanted a dynstore.Window, or a graph with timestamps and a length"
+                    f"{CALLER}: window is {window!r}; wanted a dynstore.Window; only a graph with timestamps takes a "
+                    "length of time"
                 )
             length, window = read_span(CALLER, "window", window), None
         if window is not None and window.graph is not G:
@@ -130,7 +131,7 @@ class Stream:
         check_name(CALLER, "overflow", overflow, OVERFLOW)
         limits = Limits(
             check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
-            check_number(CALLER, "max_delay", max_delay),
+            check_number(CALLER, "max_delay", max_delay, least=0),
             check_count(CALLER, "max_pending", max_pending, least=1) or 1,
             overflow,
         )

@@ -55,6 +55,10 @@ def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> No
     _, _, err = command("e.csv", "--device", "cpu")
     assert "columns not found: source, destination" in err
     assert "--column source=... --column destination=..." in err
+    ends = ("--column", "source=payer", "--column", "destination=payee", "--any-ids", "--device", "cpu")
+    for needs, role in [(("--weighted",), "weight"), (("--window", "1h"), "time")]:
+        _, _, err = command("e.csv", *ends, *needs)
+        assert f"columns not found: {role}; the batch has payer, payee. Say --column {role}=...\n" in err
     _, _, err = command("e.csv", "--column", "source=payer", "--column", "destination=payee", "--device", "cpu")
     assert "with --any-ids" in err.lower()
     assert "renumber" not in err
@@ -66,8 +70,8 @@ def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> No
         (["nothing.csv"], "no file 'nothing.csv'"),
         (["collegemsg", "--window", "soon"], "length is 'soon'"),
         (["collegemsg", "--monitor", "page"], "unknown answer 'page'"),
-        (["collegemsg", "--monitor", "bfs:start"], "--monitor: got 'start'; wanted NAME=VALUE"),
-        (["collegemsg", "--column", "x"], "--column: got 'x'; wanted NAME=VALUE"),
+        (["collegemsg", "--monitor", "bfs:start"], "--monitor: got 'start'; wanted KEY=VALUE"),
+        (["collegemsg", "--column", "x"], "--column: got 'x'; wanted ROLE=NAME"),
         (["collegemsg", "--overflow", "drop"], "unknown overflow 'drop'"),
         (["collegemsg", "--device", "gpu"], "unknown device 'gpu'"),
         (["http://x/y"], "unknown kind of source 'http'"),
