@@ -49,10 +49,10 @@ class Stream:
         lost or applied twice. If ``window`` is a new :class:`Window` then, the graph is emptied, and the rows of the
         window are read again. For a graph on several ranks, each rank has a stream with a source of its own: see
         ``docs/guides/many-gpus.md``.
-    source : Source, iterable, frame, tuple or str
+    source : Source, iterable, frame, tuple, str or path
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
-        :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
-        ``"redis://localhost:6379/edges"``.
+        :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; the path of a text file, which is followed as it
+        grows; or an address, such as ``"redis://localhost:6379/edges"``.
     window : Window, int, str or timedelta, optional
         The window that fills ``G``. In a graph with ``timestamps``, a length of time: with each batch edges expire
         whose last time is at most the newest time minus that. By default edges stay.
