@@ -288,9 +288,8 @@ def _top(monitor: StreamMonitor) -> Any:
     from dynstore.streams.progress import shown_ms
 
     tick = monitor.latest
-    table = Table(
-        title=monitor.name if tick is None else f"{monitor.name}, {shown_ms(tick.ms)} ms", title_justify="left"
-    )
+    title = monitor.name if tick is None else f"{monitor.name}, {shown_ms(tick.ms)} ms"
+    table = Table(title=title, title_justify="left", min_width=len(title))
     if tick is None:
         return table
     components = "components" in monitor.name

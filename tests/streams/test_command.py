@@ -45,9 +45,11 @@ def test_a_file_with_named_columns_and_ids_of_any_kind(command, tmp_path: Path) 
     rows = "".join(f"a{i % 7},b{i % 5},2026-01-01T10:{i:02d}\n" for i in range(60))
     (tmp_path / "e.csv").write_text("payer,payee,when\n" + rows)
     options = "--any-ids --window 30min --column source=payer --column destination=payee --column time=when"
-    code, out, err = command("e.csv", *options.split(), "--device", "cpu")
+    answer = "weakly_connected_components"
+    code, out, err = command("e.csv", *options.split(), "--monitor", answer, "--device", "cpu")
     assert (code, err) == (0, "")
     assert "60 rows" in out
+    assert f"\n{answer}, " in out  # a title in one line
 
 
 def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> None:
