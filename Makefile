@@ -16,6 +16,9 @@ PTX_STAMP := $(PTX_VENV)/.stamp
 
 CHECKED := dynstore algorithms adapters benchmarks tests examples docs
 
+# Tests start many processes. Each would compile all of dynstore anew where Python keeps no compiled modules.
+test test-thorough test-gpu: export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-thorough test-gpu mutations lint docs ptx wheels clean
 

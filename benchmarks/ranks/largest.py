@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.algorithms.paged.passes import PageReader
 from dynstore.benchmarks.ranks.bench import Bench
-from dynstore.benchmarks.rmat_pieces import INTO
+from dynstore.benchmarks.rmat_pieces import INTO, use_device_pool
 from dynstore.benchmarks.timing import Stopwatch
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.memory import copy_to_device
@@ -169,6 +169,7 @@ class Ranking:
 def measure_largest(bench: Bench) -> None:
     """Pack the in-edges of each rank, keep them in its device memory, and time an iteration of PageRank."""
     comm, sizes, backend = bench.comm, bench.sizes, bench.backend
+    use_device_pool(backend)
     scale = sizes.largest_scale
     while (reason := _does_not_fit(backend, scale, sizes.edge_factor, comm.size)) and scale > 1:
         bench.say(f"left out: scale {scale}: {reason}")

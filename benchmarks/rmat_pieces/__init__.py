@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["INTO", "MAX_SCALE", "OUT", "RmatGraph"]
+__all__ = ["INTO", "MAX_SCALE", "OUT", "RmatGraph", "use_device_pool"]
 
 MAX_SCALE = 30
 # Which edges a row has, as bits: those that leave the vertex, those that arrive.
@@ -36,6 +36,17 @@ WEIGHED = 1 << 24
 # Weights are 1 to this; what mixes the ends of an edge.
 MAX_WEIGHT = 100
 SPREAD_LOW, SPREAD_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+def use_device_pool(backend: Backend) -> None:
+    """Have CuPy take device memory from the driver's pool from here on.
+
+    Pieces and what is kept of them have very different sizes. CuPy's own pool splits its blocks, and cannot give a
+    block back while a part of it is in use. So packing a graph of 2**30 vertices ran out of 80 GB.
+    """
+    if backend.on_gpu:
+        cuda = backend.xp.cuda
+        cuda.set_allocator(cuda.MemoryAsyncPool().malloc)
 
 
 class RmatGraph:

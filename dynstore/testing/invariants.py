@@ -31,6 +31,7 @@ __all__ = [
 
 SEGMENT_SLOTS = 32
 WORDS_PER_LINE = 16
+Edges = tuple[np.ndarray, np.ndarray, np.ndarray]  # one end, the other, and the weight of each
 GAPPED_STORES = frozenset({"gpma", "gpma+", "gpma_level", "lpma", "pma"})
 
 
@@ -47,18 +48,39 @@ def host_arrays(csr: GapCSR) -> dict[str, Any]:
 
 def named_edges(graph: DynamicGraph) -> dict[tuple[Any, Any], float]:
     """Return the graph's live edges under its vertices' ids."""
-    ids = graph.backend.to_host(graph.vertex_ids()).tolist()
-    return {(ids[u], ids[v]): weight for (u, v), weight in live_edges(graph.snapshot()).items()}
+    return _named(graph, _live(host_arrays(graph.snapshot())))
 
 
 def live_edges(csr: GapCSR) -> dict[tuple[int, int], float]:
     """Return the edges that ``offsets``, ``indices`` and ``valid`` describe: edge -> weight (1 if unweighted)."""
-    host = host_arrays(csr)
+    return _table(*_live(host_arrays(csr)))
+
+
+def _live(host: dict[str, Any]) -> Edges:
+    """Return the rows, the other ends and the weights of the edges, slot by slot; the rows are those of ``offsets``."""
     slots = np.flatnonzero(host["mask"])
     rows = np.searchsorted(host["offsets"], slots, side="right") - 1
     weights = np.ones(slots.size) if host["weights"] is None else host["weights"][slots]
-    pairs = zip(rows.tolist(), host["indices"][slots].tolist(), strict=True)
-    return dict(zip(pairs, weights.tolist(), strict=True))
+    return rows, host["indices"][slots], weights
+
+
+def _named(graph: DynamicGraph, edges: Edges) -> dict[tuple[Any, Any], float]:
+    ids = graph.backend.to_host(graph.vertex_ids())
+    return _table(ids[edges[0]], ids[edges[1]], edges[2])
+
+
+def _table(src: np.ndarray, dst: np.ndarray, weights: np.ndarray) -> dict[tuple[Any, Any], float]:
+    return dict(zip(zip(src.tolist(), dst.tolist(), strict=True), weights.tolist(), strict=True))
+
+
+def _turned(src: np.ndarray, dst: np.ndarray, weights: np.ndarray) -> Edges:
+    """Return the edges the other way round, in the order of their new sources."""
+    order = np.lexsort((src, dst))
+    return dst[order], src[order], weights[order]
+
+
+def _same(one: Edges, other: Edges) -> bool:
+    return all(map(np.array_equal, one, other))
 
 
 def check_csr(csr: GapCSR, *, gapped: bool = True, symmetric: bool = False) -> None:
@@ -74,13 +96,20 @@ def check_csr(csr: GapCSR, *, gapped: bool = True, symmetric: bool = False) -> N
     symmetric : bool
         True if every edge must have its mirror image with the same weight.
     """
+    _check_csr(csr, gapped, symmetric)
+
+
+def _check_csr(csr: GapCSR, gapped: bool, symmetric: bool) -> Edges:
+    """Check as :func:`check_csr` does; return the edges in order, each once."""
     host = host_arrays(csr)
     _check_shapes(csr, host, gapped)
     _check_bits(csr, host, gapped)
     _check_keys(csr, host)
     _check_offsets(csr, host)
-    if symmetric:
-        _check_symmetry(host)
+    edges = _live(host)
+    if symmetric and not _same(edges, _turned(*edges)):
+        _explain_asymmetry(edges)
+    return edges
 
 
 def _check_shapes(csr: GapCSR, host: dict[str, Any], gapped: bool) -> None:
@@ -142,14 +171,12 @@ def _check_offsets(csr: GapCSR, host: dict[str, Any]) -> None:
     assert bad.size == 0, f"offsets[{bad[:1]}] = {host['offsets'][bad[:1]]}, the rows start at {wanted[bad[:1]]}"
 
 
-def _check_symmetry(host: dict[str, Any]) -> None:
-    slots = np.flatnonzero(host["mask"])
-    pairs = list(zip(host["sources"][slots].tolist(), host["indices"][slots].tolist(), strict=True))
-    weights = np.ones(slots.size) if host["weights"] is None else host["weights"][slots]
-    table = dict(zip(pairs, weights.tolist(), strict=True))
+def _explain_asymmetry(edges: Edges) -> None:
+    table = _table(*edges)
     for (u, v), weight in table.items():
         assert (v, u) in table, f"edge {u, v} has no mirror"
         assert table[v, u] == weight, f"edge {u, v} has weight {weight}, its mirror {table[v, u]}"
+    raise AssertionError("the edges are not in order")
 
 
 def check_graph(graph: DynamicGraph, *, transposed: bool = False) -> None:
@@ -162,26 +189,28 @@ def check_graph(graph: DynamicGraph, *, transposed: bool = False) -> None:
     transposed : bool
         If True, check the in-edges as well. A directed graph then keeps them.
     """
+    _check_graph(graph, transposed)
+
+
+def _check_graph(graph: DynamicGraph, transposed: bool) -> Edges:
+    """Check as :func:`check_graph` does; return the edges, by the vertices' numbers."""
     gapped = graph.store_name in GAPPED_STORES and not isinstance(graph, PinnedGraph)  # which has a copy without gaps
     csr = graph.snapshot()
-    check_csr(csr, gapped=gapped, symmetric=not graph.is_directed())
+    edges = _check_csr(csr, gapped, not graph.is_directed())
     assert csr.version == graph.version, f"the snapshot says version {csr.version}, the graph {graph.version}"
     assert csr.num_vertices == graph.number_of_vertices(), "the snapshot and the graph disagree about V"
     assert csr.is_weighted == graph.is_weighted(), "the snapshot and the graph disagree about weights"
     assert csr.indices.dtype == graph.vertex_dtype, f"ids have dtype {csr.indices.dtype}, not {graph.vertex_dtype}"
     if csr.weights is not None:
         assert csr.weights.dtype == graph.weight_dtype, f"weights have dtype {csr.weights.dtype}"
-    edges = live_edges(csr)
-    pairs = edges if graph.is_directed() else {edge for edge in edges if edge[0] <= edge[1]}
-    assert graph.number_of_edges() == len(pairs), (
-        f"number_of_edges() is {graph.number_of_edges()}, the snapshot holds {len(pairs)}"
-    )
+    held = edges[0].size if graph.is_directed() else int((edges[0] <= edges[1]).sum())
+    assert graph.number_of_edges() == held, f"number_of_edges() is {graph.number_of_edges()}, the snapshot holds {held}"
     if transposed:
         turned = graph.snapshot(transposed=True)
-        check_csr(turned, gapped=gapped, symmetric=not graph.is_directed())
-        mirrored = {(v, u): weight for (u, v), weight in live_edges(turned).items()}
-        assert mirrored == edges, "the transposed snapshot holds other edges"
+        mirrored = _turned(*_check_csr(turned, gapped, not graph.is_directed()))
+        assert _same(mirrored, edges), "the transposed snapshot holds other edges"
         assert turned.num_vertices == csr.num_vertices, "the transposed snapshot has another V"
+    return edges
 
 
 def check_report(edges_before: int, report: UpdateReport, edges_after: int) -> None:
@@ -212,7 +241,7 @@ def check_against_model(graph: DynamicGraph, model: ModelGraph, *, transposed: b
     transposed : bool
         If True, check the in-edges as well.
     """
-    check_graph(graph, transposed=transposed)
+    edges = _check_graph(graph, transposed)
     assert graph.version == model.version, f"version {graph.version}, the model has {model.version}"
     assert graph.number_of_vertices() == model.num_vertices, (
         f"{graph.number_of_vertices()} vertices, the model has {model.num_vertices}"
@@ -221,11 +250,11 @@ def check_against_model(graph: DynamicGraph, model: ModelGraph, *, transposed: b
     assert ids.tolist() == model.vertex_ids(), f"the vertices are {ids}, the model's {model.vertex_ids()}"
     numbers = graph.backend.to_host(graph.vertex_numbers(ids))
     assert numbers.tolist() == list(range(ids.shape[0])), f"the vertices' numbers are {numbers}"
-    held, wanted = named_edges(graph), model.arcs()
+    held, wanted = _named(graph, edges), model.arcs()
     assert held.keys() == wanted.keys(), (
         f"edges too many {sorted(held.keys() - wanted.keys())[:5]}, missing {sorted(wanted.keys() - held.keys())[:5]}"
     )
-    if model.weighted:
+    if model.weighted and held != wanted:
         wrong = [(edge, held[edge], wanted[edge]) for edge in wanted if held[edge] != wanted[edge]]
         assert not wrong, f"weights differ (edge, got, wanted): {wrong[:5]}"
     if model.edge_columns:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dynstore.errors import DynstoreError, StaleSnapshotError
-from dynstore.testing.pair import ID_KINDS, Pair
+from dynstore.testing.pair import ID_KINDS, Pair, assert_equal
 
 __all__ = ["GraphMachine", "make_machine"]
 
@@ -271,7 +271,7 @@ class GraphMachine(RuleBasedStateMachine):
         for arrays, before in self.exports:
             for name, array in arrays.items():
                 assert self.pair is not None
-                np.testing.assert_array_equal(self.pair.graph.backend.to_host(array), before[name], err_msg=name)
+                assert_equal(self.pair.graph.backend.to_host(array), before[name], name)
 
     @invariant()
     def the_copy_is_its_own(self) -> None:

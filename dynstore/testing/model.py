@@ -247,6 +247,14 @@ class ModelGraph:
     def predecessors(self, v: Id) -> np.ndarray:
         return self._id_array(a for a, b in self.arcs() if b == v)
 
+    def all_successors(self) -> dict[Id, np.ndarray]:
+        """Return the successors of every vertex; it reads the edges once."""
+        return self._grouped(self.arcs())
+
+    def all_predecessors(self) -> dict[Id, np.ndarray]:
+        """Return the predecessors of every vertex; it reads the edges once."""
+        return self._grouped((v, u) for u, v in self.arcs())
+
     def out_degrees(self) -> np.ndarray:
         """Return the out-degree of every vertex by number, shape (V,)."""
         return self._count(u for u, _ in self.arcs())
@@ -296,11 +304,17 @@ class ModelGraph:
         counts = Counter(ends)
         return np.array([counts[i] for i in self.vertex_ids()], dtype=np.int64)
 
+    def _grouped(self, arcs: Iterable[Edge]) -> dict[Id, np.ndarray]:
+        rows: dict[Id, list[Id]] = {v: [] for v in self.vertex_ids()}
+        for u, v in arcs:
+            rows[u].append(v)
+        return {v: self._id_array(ends) for v, ends in rows.items()}
+
     def _id_array(self, ids: Iterable[Id]) -> np.ndarray:
         ordered = sorted(ids)
         if not self.renumber:
             return np.array(ordered, dtype=self.vertex_dtype)
-        strings = any(isinstance(i, str) for i in self.ids)
+        strings = bool(self.ids) and isinstance(self.ids[0], str)  # then all are
         return np.array(ordered, dtype=object if strings else np.int64)
 
     def _pairs(self, edges: Any, source: str, destination: str) -> list[Edge]:
@@ -324,16 +338,15 @@ class ModelGraph:
             return values
         if self.renumber and values and self.ids and isinstance(self.ids[0], str):
             raise InputTypeError("model: integers among string ids")
-        ids = []
+        most = np.iinfo(np.int64 if self.renumber else self.vertex_dtype).max
         for value in values:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise InputTypeError(f"model: {value!r} is no vertex id")
             if value < 0:
                 raise InputError(f"model: {value} is negative")
-            if value >= np.iinfo(np.int64 if self.renumber else self.vertex_dtype).max:
+            if value >= most:
                 raise LimitError(f"model: {value} does not fit {self.vertex_dtype}")
-            ids.append(value)
-        return ids
+        return values
 
     def _weights(self, column: Any) -> list[float]:
         weights = []

@@ -7,8 +7,6 @@ import inspect
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +17,7 @@ import pytest
 
 import dynstore
 from dynstore.benchmarks.reports.summary import format_ms
+from tests.documentation.programs import Programs
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -65,26 +64,37 @@ def test_links_and_files_are_there(page: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    started = Programs(ROOT, {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"})
+    yield started
+    started.end()
+
+
+def test_programs_do_not_see_each_other(programs: Programs) -> None:
+    assert programs.run("import sys; print(__name__, 'dynstore' in sys.modules); here = 1") == (
+        0,
+        "__main__ False\n",
+        "",
+    )
+    failed = programs.run("print('at first'); here")
+    assert failed[:2] == (1, "at first\n")
+    assert failed.stderr.endswith("NameError: name 'here' is not defined\n")
+    assert programs.run("import sys; sys.exit(3)") == (3, "", "")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_python_runs_and_prints_what_is_shown(page: Path) -> None:
+def test_python_runs_and_prints_what_is_shown(page: Path, programs: Programs) -> None:
     blocks = BLOCK.findall(_text(page))
-    programs = [body for language, body in blocks if language == "python" and not any(w in body for w in NEEDS_GPU)]
-    if not programs:
+    parts = [body for language, body in blocks if language == "python" and not any(w in body for w in NEEDS_GPU)]
+    if not parts:
         return
     for library, line in NEEDS.items():
-        if any(library in program for program in programs) and find_spec(library) is None:
+        if any(library in part for part in parts) and find_spec(library) is None:
             pytest.skip(f"needs {library}: {line}")
     if page.name in ("networkx.md", "README.md"):  # where dynstore is not installed, NetworkX does not know its backend
-        programs.insert(0, f"import sys; sys.path.insert(0, {NX_BACKEND!r}); import nx_backend; nx_backend.register()")
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(programs)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        parts.insert(0, f"import sys; sys.path.insert(0, {NX_BACKEND!r}); import nx_backend; nx_backend.register()")
+    done = programs.run("\n".join(parts))
     assert done.returncode == 0, done.stderr
     for language, body in blocks:
         if language == "text" and not body.startswith(">>>"):

@@ -354,7 +354,7 @@ def test_other_threads_sync_and_read_meanwhile(tmp_path: Path, rng: np.random.Ge
         with Database(tmp_path / "db", "group", 1 << 40, 50, {"device": "cpu"}, FAST) as db:
 
             def sync() -> None:
-                while not over.is_set():
+                while not over.wait(0.001):  # a loop without a pause would keep the updates from running
                     db.flush()
 
             def read() -> int:

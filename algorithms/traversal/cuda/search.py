@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["bfs", "sssp"]
+__all__ = ["Edges", "Found", "bfs", "sssp"]
 
 # Beamer et al., section 4, as on the host. A bottom-up step also reads every vertex, so it pays only if the frontier
 # has some slots per vertex: on a long path it never does.
@@ -53,6 +53,32 @@ SIZE, SLOTS, LISTS, BOTTOM_UP, UNCHECKED = range(5)
 FIELDS, RING = 5, 4
 
 
+class Edges(NamedTuple):
+    """The arrays of a ``GapCSR``."""
+
+    offsets: Array
+    indices: Array
+    valid: Array
+
+
+class Found(NamedTuple):
+    """What a top-down step writes.
+
+    Attributes
+    ----------
+    marks : array
+        A bit or a flag for each vertex, set when the vertex is reached.
+    predecessors : array
+        The smallest parent of each vertex.
+    keep_parents : int
+        Whether predecessors are kept.
+    """
+
+    marks: Array
+    predecessors: Array
+    keep_parents: int
+
+
 @device
 def d_note(step):
     """Return the place of the row of ``step`` in the ring."""
@@ -72,24 +98,72 @@ def d_is_bottom_up(notes, step, num_vertices, can_pull):
 
 
 @device
-def d_reach(reached, predecessors, keep_parents, parent, child):
-    """Set the child's bit (atomic or) and keep its smallest parent (atomic minimum).
+def d_set_bit(found, child):
+    """Set the child's bit (atomic or).
 
-    The plain reads only save atomics: while this kernel runs, bits are only set and parents only decrease. Without
-    ``keep_parents`` the caller has just read that the bit was not set.
+    The plain read only saves atomics: while this kernel runs, bits are only set. Without ``keep_parents`` the caller
+    has just read that the bit was not set.
     """
-    if not keep_parents or not d_has_bit(reached, child):
-        cuda.atomic.or_(reached, child >> 5, np.uint32(1 << (child & 31)))
-    if keep_parents and parent < predecessors[np.uint64(child)]:
-        cuda.atomic.min(predecessors, child, parent)
+    if not found.keep_parents or not d_has_bit(found.marks, child):
+        cuda.atomic.or_(found.marks, child >> 5, np.uint32(1 << (child & 31)))
 
 
 @device
-def d_find_child(indices, valid, seen, base, first, last, position):
+def d_reach(d_mark, found, parent, child):
+    """Call ``d_mark(found, child)``, and keep the child's smallest parent (atomic minimum).
+
+    The plain read only saves atomics: while this kernel runs, parents only decrease.
+    """
+    d_mark(found, child)
+    if found.keep_parents and parent < found.predecessors[np.uint64(child)]:
+        cuda.atomic.min(found.predecessors, child, parent)
+
+
+@device
+def d_find_child(edges, seen, base, first, last, position):
     """Return the child at a position of a piece, and whether there is one that is not ``seen``; no branches."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    child = int(indices[place])
+    place, live = d_find_slot(edges.valid, base, first, last, position)
+    child = int(edges.indices[place])
     return child, live & (not d_has_bit(seen, child))
+
+
+@device
+def d_push_lists(d_mark, thread, edges, lists, place, seen, found):
+    """A top-down step: reach the children that are not ``seen`` of all rows in ``lists``, by :func:`d_reach`.
+
+    All threads of the grid call it; warps stride over the pieces and the short rows. ``d_mark``: a device function.
+    ``thread``: this thread's number in the grid. ``place``: where the lengths of the lists are.
+    """
+    lane = d_lane()
+    pieces = d_num_pieces(lists.lengths[place])
+    items, shorts = d_num_items(lists.lengths[place])
+    for item in range(thread >> 5, items, int(cuda.gridsize(1)) >> 5):
+        if item < pieces:
+            parent, base, first, last = d_open_piece(edges.offsets, lists.rows, lists.begins, item)
+            for position in range(lane, last + 1, STEP_SLOTS):
+                child0, new0 = d_find_child(edges, seen, base, first, last, position)
+                child1, new1 = d_find_child(edges, seen, base, first, last, position + 32)
+                child2, new2 = d_find_child(edges, seen, base, first, last, position + 64)
+                child3, new3 = d_find_child(edges, seen, base, first, last, position + 96)
+                if new0:
+                    d_reach(d_mark, found, parent, child0)
+                if new1:
+                    d_reach(d_mark, found, parent, child1)
+                if new2:
+                    d_reach(d_mark, found, parent, child2)
+                if new3:
+                    d_reach(d_mark, found, parent, child3)
+        else:
+            i = (item - pieces) * 32 + lane
+            if i < shorts:
+                parent = int(lists.short[i])
+                begin = int(edges.offsets[parent])
+                bits = d_read_bits(edges.valid, begin, int(edges.offsets[parent + 1]))
+                while bits != 0:
+                    child = int(edges.indices[np.uint64(begin + d_lowest_bit(bits))])
+                    bits &= bits - 1
+                    if not d_has_bit(seen, child):
+                        d_reach(d_mark, found, parent, child)
 
 
 @kernel
@@ -113,7 +187,7 @@ def k_push_frontier(
     """Top-down: warps stride over the frontier's pieces and short rows, and set the bits of children not ``seen``.
 
     ``seen``: the vertices reached before this step, or ``reached`` itself without ``keep_parents``. The first thread
-    records the direction, and clears the record after the next. Atomics: see :func:`d_reach`.
+    records the direction, and clears the record after the next. Atomics: see :func:`d_set_bit`, :func:`d_reach`.
     """
     now = d_note(step)
     bottom_up = d_is_bottom_up(notes, step, num_vertices, can_pull)
@@ -125,36 +199,8 @@ def k_push_frontier(
             notes[d_note(step + 2) + field] = 0
     if bottom_up or notes[now + SIZE] == 0:
         return
-    lane = d_lane()
-    pieces = d_num_pieces(notes[now + LISTS])
-    items, shorts = d_num_items(notes[now + LISTS])
-    for item in range(thread >> 5, items, int(cuda.gridsize(1)) >> 5):
-        if item < pieces:
-            parent, base, first, last = d_open_piece(offsets, rows, begins, item)
-            for place in range(lane, last + 1, STEP_SLOTS):
-                child0, new0 = d_find_child(indices, valid, seen, base, first, last, place)
-                child1, new1 = d_find_child(indices, valid, seen, base, first, last, place + 32)
-                child2, new2 = d_find_child(indices, valid, seen, base, first, last, place + 64)
-                child3, new3 = d_find_child(indices, valid, seen, base, first, last, place + 96)
-                if new0:
-                    d_reach(reached, predecessors, keep_parents, parent, child0)
-                if new1:
-                    d_reach(reached, predecessors, keep_parents, parent, child1)
-                if new2:
-                    d_reach(reached, predecessors, keep_parents, parent, child2)
-                if new3:
-                    d_reach(reached, predecessors, keep_parents, parent, child3)
-        else:
-            i = (item - pieces) * 32 + lane
-            if i < shorts:
-                parent = int(short[i])
-                begin = int(offsets[parent])
-                bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
-                while bits != 0:
-                    child = int(indices[np.uint64(begin + d_lowest_bit(bits))])
-                    bits &= bits - 1
-                    if not d_has_bit(seen, child):
-                        d_reach(reached, predecessors, keep_parents, parent, child)
+    edges, lists = Edges(offsets, indices, valid), WorkLists(short, rows, begins, notes)
+    d_push_lists(d_set_bit, thread, edges, lists, now + LISTS, seen, Found(reached, predecessors, keep_parents))
 
 
 @device

@@ -6,19 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit, fill
+from dynstore.algorithms.rows.cuda.common import fill
 from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
-    STEP_SLOTS,
     WorkLists,
     count_warps,
     d_add_block,
     d_list_words,
     d_mark_words,
-    d_num_items,
-    d_num_pieces,
-    d_open_piece,
-    d_read_bits,
     list_parts,
 )
 from dynstore.algorithms.traversal.cuda.search import (
@@ -26,8 +21,10 @@ from dynstore.algorithms.traversal.cuda.search import (
     BETA,
     MIN_PULLED_SLOTS,
     SWEEP_SHARE,
-    d_find_child,
+    Edges,
+    Found,
     d_find_parent,
+    d_push_lists,
 )
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
@@ -44,14 +41,9 @@ SIZE, SLOTS, LISTS = range(3)
 
 
 @device
-def d_reach(flags, predecessors, keep_parents, parent, child):
-    """Set the child's flag; with ``keep_parents`` keep its smallest parent (atomic minimum).
-
-    Several threads may write the same flag. The plain read only saves atomics: parents only decrease.
-    """
-    flags[np.uint64(child)] = 1
-    if keep_parents and parent < predecessors[np.uint64(child)]:
-        cuda.atomic.min(predecessors, child, parent)
+def d_set_flag(found, child):
+    """Set the child's flag; several threads may write the same."""
+    found.marks[np.uint64(child)] = 1
 
 
 @device
@@ -78,38 +70,11 @@ def k_push_frontier(
 ):  # fmt: skip
     """Top-down: warps stride over the frontier's pieces and short rows, and set the flags of children not ``visited``.
 
-    Atomics: see :func:`d_reach`.
+    Atomics: minimum on predecessors.
     """
-    lane = d_lane()
-    pieces = d_num_pieces(notes[LISTS])
-    items, shorts = d_num_items(notes[LISTS])
-    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
-        if item < pieces:
-            parent, base, first, last = d_open_piece(offsets, rows, begins, item)
-            for place in range(lane, last + 1, STEP_SLOTS):
-                child0, new0 = d_find_child(indices, valid, visited, base, first, last, place)
-                child1, new1 = d_find_child(indices, valid, visited, base, first, last, place + 32)
-                child2, new2 = d_find_child(indices, valid, visited, base, first, last, place + 64)
-                child3, new3 = d_find_child(indices, valid, visited, base, first, last, place + 96)
-                if new0:
-                    d_reach(flags, predecessors, keep_parents, parent, child0)
-                if new1:
-                    d_reach(flags, predecessors, keep_parents, parent, child1)
-                if new2:
-                    d_reach(flags, predecessors, keep_parents, parent, child2)
-                if new3:
-                    d_reach(flags, predecessors, keep_parents, parent, child3)
-        else:
-            i = (item - pieces) * 32 + lane
-            if i < shorts:
-                parent = int(short[i])
-                begin = int(offsets[parent])
-                bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
-                while bits != 0:
-                    child = int(indices[np.uint64(begin + d_lowest_bit(bits))])
-                    bits &= bits - 1
-                    if not d_has_bit(visited, child):
-                        d_reach(flags, predecessors, keep_parents, parent, child)
+    edges, lists = Edges(offsets, indices, valid), WorkLists(short, rows, begins, notes)
+    thread = int(cuda.grid(1))
+    d_push_lists(d_set_flag, thread, edges, lists, LISTS, visited, Found(flags, predecessors, keep_parents))
 
 
 @kernel

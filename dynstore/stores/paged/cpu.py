@@ -16,13 +16,12 @@ __all__ = [
     "d_has_bit",
     "d_mix",
     "d_open_leaf",
+    "decode_keys",
     "decode_leaves",
     "encode_leaves",
-    "find_edges",
     "mark_starts",
     "measure_leaves",
     "read_lines",
-    "test_filter",
     "write_bits",
 ]
 
@@ -150,6 +149,22 @@ def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_ed
 
 
 @njit(cache=True, nogil=True)
+def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
+    """Write ``row << 32 | destination`` of some pages, each at its slots counted from ``first``."""
+    held = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            begin, rank = leaf << LEAF_BITS, np.int64(ranks[leaf])
+            count = min(LEAF, num_edges - begin)
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
+            for slot in range(count):
+                if slot > 0 and d_has_bit(marks[leaf], slot):
+                    rank += 1
+                out[begin - first + slot] = (np.int64(rows[rank]) << 32) | held[slot]
+
+
+@njit(cache=True, nogil=True)
 def k_write_bits(valid, slots, on):
     """Set or clear the bits of slots."""
     for slot in slots:
@@ -158,41 +173,6 @@ def k_write_bits(valid, slots, on):
             valid[slot >> 5] |= bit
         else:
             valid[slot >> 5] &= ~bit
-
-
-@njit
-def d_search_bases(bases, low, high, destination):
-    """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none."""
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if np.int64(bases[middle]) <= destination:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@njit(cache=True, nogil=True)
-def k_find_edges(heads, bases, marks, words, places, shift, page_bits, offsets, src, dst, slots):
-    """Search the bases of each row's leaves, then one leaf; if that is the one before the last, the last, too."""
-    held = np.empty(LEAF, np.int64)
-    for item in range(src.shape[0]):
-        begin, end = offsets[src[item]], offsets[src[item] + 1]
-        slots[item] = -1
-        if begin == end:
-            continue
-        first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
-        chosen = d_search_bases(bases, first, max(last - 1, first), dst[item])
-        for leaf in (chosen, last):
-            start = leaf << LEAF_BITS
-            count = min(LEAF, end - start)
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
-            for slot in range(max(begin - start, 0), count):
-                if held[slot] == dst[item]:
-                    slots[item] = start + slot
-            if slots[item] >= 0 or chosen != last - 1:
-                break
 
 
 def mark_starts(starts: Array, marks: Array) -> None:
@@ -232,24 +212,24 @@ def decode_leaves(
     k_decode_leaves(*leaves[:3], *stored, num_edges, pages, first, out)
 
 
+def decode_keys(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    num_edges: int,
+    pages: Array,
+    first: int,
+    out: Array,
+) -> None:
+    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64; else as :func:`decode_leaves`."""
+    k_decode_keys(*leaves, *stored, num_edges, pages, first, out)
+
+
 def read_lines(words: Array, gap: int, run: int, num_runs: int, total: Array) -> None:
     """Read ``num_runs`` times ``run`` lines that are ``gap`` lines apart; ``total`` becomes 1 if one is not 0."""
     lines = words.shape[0] >> LEAF_BITS
     begins = np.arange(num_runs)[:, None] * (lines // num_runs)
     read = (begins + np.arange(run) * gap).ravel() % lines
     total[0] |= bool(words[: lines << LEAF_BITS].reshape(lines, LEAF)[read].any())
-
-
-def find_edges(
-    leaves: tuple[Array, ...],
-    stored: tuple[Array, Array, int, int],
-    offsets: Array,
-    src: Array,
-    dst: Array,
-    slots: Array,
-) -> None:
-    """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
-    k_find_edges(*leaves[:3], *stored, offsets, src, dst, slots)
 
 
 def write_bits(valid: Array, slots: Array, on: bool) -> None:
@@ -283,19 +263,6 @@ def k_add_to_filter(words, keys):
         words[place] |= bits
 
 
-@njit(cache=True, nogil=True)
-def k_test_filter(words, keys, maybe):
-    """Write whether the bits of keys are set."""
-    for i in range(keys.shape[0]):
-        place, bits = d_find_bits(keys[i], words.shape[0])
-        maybe[i] = (words[place] & bits) == bits
-
-
 def add_to_filter(words: Array, keys: Array) -> None:
     """Add keys to a filter, whose words are 0 at first."""
     k_add_to_filter(words, keys)
-
-
-def test_filter(words: Array, keys: Array, maybe: Array) -> None:
-    """Write whether keys may have been added: False is certain."""
-    k_test_filter(words, keys, maybe)

@@ -28,13 +28,12 @@ __all__ = [
     "d_mix",
     "d_open_leaf",
     "d_read_weight",
+    "decode_keys",
     "decode_leaves",
     "encode_leaves",
-    "find_edges",
     "mark_starts",
     "measure_leaves",
     "read_lines",
-    "test_filter",
     "write_bits",
 ]
 
@@ -245,6 +244,21 @@ def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page
                 out[slot - first] = value
 
 
+@kernel
+def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
+    """Warps stride over the leaves of some pages: write the edges' rows and destinations, from slot ``first`` on."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:
+            mark = marks[leaf]
+            value = d_open_leaf(leaves, stored, leaf, mark, lane)
+            slot = (leaf << LEAF_BITS) + lane
+            if slot < num_edges:
+                out[slot - first] = (d_find_row(leaves, leaf, mark, lane) << np.int64(32)) | value
+
+
 def mark_starts(starts: Array, marks: Array) -> None:
     """Set the bits of the slots ``starts`` in ``marks``, all 0 before."""
     k_mark_starts.launch(starts.shape[0], starts, marks)
@@ -285,6 +299,19 @@ def decode_leaves(
     k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
 
 
+def decode_keys(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    num_edges: int,
+    pages: Array,
+    first: int,
+    out: Array,
+) -> None:
+    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64; else as :func:`decode_leaves`."""
+    num_leaves = pages.shape[0] << stored[3]
+    k_decode_keys.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
+
+
 @kernel
 def k_write_bits(valid, slots, on):
     """One thread a slot: set its bit (atomic or), or clear it (atomic and)."""
@@ -301,65 +328,6 @@ def k_write_bits(valid, slots, on):
 def write_bits(valid: Array, slots: Array, on: bool) -> None:
     """Set or clear the bits of slots."""
     k_write_bits.launch(slots.shape[0], valid, slots, on)
-
-
-@device
-def d_search_bases(bases, low, high, destination):
-    """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none.
-
-    All leaves but the first begin inside the row, and none but ``high`` may hold another row's beginning.
-    """
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if np.int64(bases[middle]) <= destination:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@device
-def d_find_in_leaf(leaves, stored, leaf, begin, end, destination):
-    """Return the slot of a destination in a leaf, among the slots from ``begin`` to ``end``; -1 if it is not there."""
-    lane = d_lane()
-    value = d_open_leaf(leaves, stored, leaf, leaves.marks[leaf], lane)
-    slot = (leaf << LEAF_BITS) + lane
-    found = d_ballot(begin <= slot and slot < end and value == destination)
-    return (leaf << LEAF_BITS) + np.int64(cuda.ffs(np.uint32(found))) - 1 if found != 0 else np.int64(-1)
-
-
-@kernel
-def k_find_edges(heads, bases, marks, ranks, rows, words, places, shift, page_bits, offsets, src, dst, slots):
-    """Warps stride over edges: search the bases of the row's leaves, then read one leaf, or the row's last one, too.
-
-    The last leaf of a row may hold the next row's beginning, so its base says nothing. It is read only if the search
-    ends at the leaf before it: else the destination is below the base of a leaf that lies before the last one.
-    """
-    lane = d_lane()
-    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, src.shape[0], int(cuda.gridsize(1)) >> 5):
-        begin, end, wanted = offsets[src[item]], offsets[src[item] + 1], dst[item]
-        slot = np.int64(-1)
-        if begin < end:  # the same in all lanes
-            first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
-            leaf = d_search_bases(bases, first, max(last - 1, first), wanted)
-            slot = d_find_in_leaf(leaves, stored, leaf, begin, end, wanted)
-            if slot < 0 and leaf == last - 1:
-                slot = d_find_in_leaf(leaves, stored, last, begin, end, wanted)
-        if lane == 0:
-            slots[item] = slot
-
-
-def find_edges(
-    leaves: tuple[Array, ...],
-    stored: tuple[Array, Array, int, int],
-    offsets: Array,
-    src: Array,
-    dst: Array,
-    slots: Array,
-) -> None:
-    """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
-    k_find_edges.launch_strided(src.shape[0] * LEAF, *leaves, *stored, offsets, src, dst, slots)
 
 
 @kernel
@@ -409,20 +377,6 @@ def k_add_to_filter(words, keys):
         cuda.atomic.or_(words, place, bits)
 
 
-@kernel
-def k_test_filter(words, keys, maybe):
-    """One thread a key: whether its bits are set."""
-    i = int(cuda.grid(1))
-    if i < keys.shape[0]:
-        place, bits = d_find_bits(np.int64(keys[i]), np.int64(words.shape[0]))
-        maybe[i] = (np.uint32(words[place]) & bits) == bits
-
-
 def add_to_filter(words: Array, keys: Array) -> None:
     """Add keys to a filter, whose words are 0 at first."""
     k_add_to_filter.launch(keys.shape[0], words, keys)
-
-
-def test_filter(words: Array, keys: Array, maybe: Array) -> None:
-    """Write whether keys may have been added: False is certain."""
-    k_test_filter.launch(keys.shape[0], words, keys, maybe)

@@ -28,23 +28,21 @@ class EdgeFilter:
     backend : Backend
     num_keys : int
         How many keys will be added.
+
+    Attributes
+    ----------
+    words : array, uint32
     """
 
     def __init__(self, backend: Backend, num_keys: int) -> None:
         self._backend = backend
-        self._words = backend.zeros(min(-(-num_keys * BITS // 32) or 1, MAX_WORDS), np.uint32)
+        self.words = backend.zeros(min(-(-num_keys * BITS // 32) or 1, MAX_WORDS), np.uint32)
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory."""
-        return int(self._words.nbytes)
+        return int(self.words.nbytes)
 
     def add(self, keys: Array) -> None:
         """Add keys, int64, not negative."""
-        self._backend.kernels("dynstore.stores.paged").add_to_filter(self._words, keys)
-
-    def test(self, keys: Array) -> Array:
-        """Return whether keys may have been added, bool, shape (B,); False is certain."""
-        maybe = self._backend.empty(keys.shape[0], np.bool_)
-        self._backend.kernels("dynstore.stores.paged").test_filter(self._words, keys, maybe)
-        return maybe
+        self._backend.kernels("dynstore.stores.paged").add_to_filter(self.words, keys)

@@ -123,21 +123,6 @@ class PagedRows:
         offsets[old + 1 :] = self.num_edges
         return replace(self, num_vertices=num_vertices, offsets=offsets)
 
-    def find_edges(self, src: Any, dst: Any) -> Array:
-        """Return the slot of each edge, shape (B,), int64; -1 for an edge that is not in pages.
-
-        Parameters
-        ----------
-        src, dst : array, shape (B,)
-            Row numbers, from 0 to V - 1. One leaf in host memory is read for each edge, or a row's last two.
-        """
-        src, dst = self.backend.asarray(src, np.int64), self.backend.asarray(dst, np.int64)
-        slots = self.backend.empty(src.shape[0], np.int64)
-        stored = self.words, self.places, 0, self.page_bits
-        kernels = self.backend.kernels("dynstore.stores.paged")
-        kernels.find_edges(self.leaves, stored, self.offsets, src, dst, slots)
-        return slots
-
     def page_bytes(self) -> np.ndarray:
         """Return the bytes of each page without weights, shape (P,), int64."""
         sizes: np.ndarray = 4 * np.diff(self.places_on_host)

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["LOW_BITS", "count_rows", "count_sources", "keys_of", "merge_edges", "read_edges", "read_merged"]
+__all__ = [
+    "LOW_BITS",
+    "count_rows",
+    "count_sources",
+    "keys_of",
+    "merge_edges",
+    "merge_sorted",
+    "read_edges",
+    "read_merged",
+]
 
 # A key is ``row << 32 | destination``.
 LOW_BITS = 0xFFFFFFFF
@@ -47,22 +56,40 @@ def count_rows(packed: PagedRows, valid: Array) -> Array:
 
 def read_edges(packed: PagedRows, valid: Array, first: int, end: int) -> tuple[Array, Array | None]:
     """Return the keys of the edges in the slots from ``first`` to below ``end``, and their weights."""
-    backend, xp, shift = packed.backend, packed.backend.xp, packed.page_bits + LEAF_BITS
+    backend, shift = packed.backend, packed.page_bits + LEAF_BITS
     if end <= first:
         weight_dtype = None if packed.weights is None else packed.weights.dtype
         return backend.empty(0, np.int64), None if weight_dtype is None else backend.empty(0, weight_dtype)
     low, high = first >> shift, ((end - 1) >> shift) + 1
     begin = low << shift
-    indices = backend.empty(min(high << shift, packed.num_edges) - begin, np.int32)
+    keys = backend.empty(min(high << shift, packed.num_edges) - begin, np.int64)
     stored = packed.words, packed.places, 0, packed.page_bits
-    pages = xp.arange(low, high, dtype=np.int32)
-    backend.kernels("dynstore.stores.paged").decode_leaves(
-        packed.leaves, stored, packed.num_edges, pages, begin, indices
-    )
-    rows = xp.searchsorted(packed.offsets, xp.arange(first, end), side="right") - 1
+    pages = backend.xp.arange(low, high, dtype=np.int32)
+    backend.kernels("dynstore.stores.paged").decode_keys(packed.leaves, stored, packed.num_edges, pages, begin, keys)
     bits = unpack_bits(backend, valid[first >> LEAF_BITS : (end + 31) >> LEAF_BITS], end - (first & ~31))[first & 31 :]
-    keys = keys_of(rows, indices[first - begin : end - begin])[bits]
-    return keys, None if packed.weights is None else packed.read_weights(first, end)[bits]
+    weights = None if packed.weights is None else packed.read_weights(first, end)[bits]
+    return keys[first - begin : end - begin][bits], weights
+
+
+def merge_sorted(
+    backend: Backend, keys: Array, weights: Array | None, added: Array, added_weights: Array | None
+) -> tuple[Array, Array | None]:
+    """Merge two ascending lists of keys, which have none in common, and the weights beside them."""
+    if not added.shape[0]:
+        return keys, weights
+    xp, size = backend.xp, int(keys.shape[0] + added.shape[0])
+    places = xp.searchsorted(keys, added) + xp.arange(added.shape[0])
+    others = xp.ones(size, bool)
+    others[places] = False
+
+    def merged(column: Array, more: Array) -> Array:
+        both = backend.empty(size, column.dtype)
+        both[places] = more
+        both[others] = column
+        return both
+
+    both_weights = None if weights is None or added_weights is None else merged(weights, added_weights)
+    return merged(keys, added), both_weights
 
 
 def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tuple[Array, Array | None]]:
@@ -89,14 +116,11 @@ def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tup
         kept, kept_weights = read_edges(packed, valid, begin, min(begin + step, packed.num_edges))
         if kept.shape[0]:
             end = int(xp.searchsorted(keys, kept[-1:], side="right")[0])
-            if end > first:
-                kept = xp.concatenate([kept, keys[first:end]])
-                order = xp.argsort(kept)
-                kept = kept[order]
-                if kept_weights is not None and weights is not None:
-                    kept_weights = xp.concatenate([kept_weights, weights[first:end]])[order]
-                first = end
-            yield kept, kept_weights
+            part = slice(first, end)
+            yield merge_sorted(
+                packed.backend, kept, kept_weights, keys[part], None if weights is None else weights[part]
+            )
+            first = end
     if first < keys.shape[0]:
         yield keys[first:], None if weights is None else weights[first:]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from dynstore.stores.paged.merging import (
     count_sources,
     keys_of,
     merge_edges,
+    merge_sorted,
     read_edges,
     read_merged,
 )
@@ -38,6 +39,9 @@ from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.table.selection import select
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import MAX_INT32, Array, OnDuplicate
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
 
 __all__ = ["PagedOptions", "PagedStore", "PagedTable"]
 
@@ -142,41 +146,47 @@ class PagedStore(DerivedSlots):
         if not self.num_edges and len(batch) > self._most_beside():
             return self._plan_build(base, batch)
         found = find_batch(base, self._valid, self._filter, batch, every_slot=batch.weights is not None)
-        num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
         if batch.weights is None:  # an edge that comes back to a page gets its bit again
-            changed, on = found.slots[(found.slots >= 0) & ~found.live], True
-            rest = _part(self.backend, batch, found.slots < 0)
+            changed, on = self._chosen(found, False), True
+            rest = batch
+            if found.num_live + found.num_dead:
+                rest = _part(self.backend, batch, found.slots < 0, found.live_loops + found.dead_loops)
         else:  # pages are never written, so an edge with a new weight moves to the delta
-            changed, on = found.slots[found.live], False
+            changed, on = self._chosen(found, True), False
             weights = batch.weights
-            if on_duplicate == "add" and num_live and base.weights is not None:
+            if on_duplicate == "add" and found.num_live and base.weights is not None:
                 weights = weights.copy()
                 weights[found.live] += base.weights[changed]
             rest = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
         if delta.num_edges + len(rest) > self._most_beside():
             if on:
-                rest = _part(self.backend, batch, ~found.live)
-            return self._plan_pages(base, found, rest, num_live, loops, on_duplicate)
+                rest = _part(self.backend, batch, ~found.live, found.live_loops)
+            return self._plan_pages(base, found, rest, found.live_loops, on_duplicate)
         growth = partial(delta.plan_vertices, num_vertices)
         plan = delta.plan_insert(rest, num_vertices, on_duplicate) if len(rest) else growth()
         commit = self._plan_bits(base, plan, changed, on)
-        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+        return Plan(found.num_live + plan.found, found.live_loops + plan.found_loops, commit, path="in-place")
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         base, delta = self._base, self._delta
         found = find_batch(base, self._valid, self._filter, batch, every_slot=True)
-        num_live, loops = int(found.live.sum()), self._count_loops(batch, found.live)
-        rest = _part(self.backend, batch, ~found.live)
-        dead = self._num_dead + num_live
+        loops, rest = found.live_loops, batch
+        if found.num_live:
+            rest = _part(self.backend, batch, ~found.live, loops)
+        dead = self._num_dead + found.num_live
         if dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges:
             places = delta.find(rest.src, rest.dst) if len(rest) else self.backend.nothing(np.int64)
-            gone = places[places >= 0]
-            there = _part(self.backend, rest, places >= 0) if len(rest) else rest
-            loops += self._count_loops(there, self.backend.xp.ones(len(there), bool))
-            return self._plan_pages(base, found, None, num_live, loops, "replace", gone)
+            loops += self._count_loops(rest, places >= 0)
+            return self._plan_pages(base, found, None, loops, "replace", places[places >= 0])
         plan = delta.plan_delete(rest) if len(rest) else Plan(0, 0, lambda: None)
-        commit = self._plan_bits(base, plan, found.slots[found.live], False)
-        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+        commit = self._plan_bits(base, plan, self._chosen(found, True), False)
+        return Plan(found.num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+
+    def _chosen(self, found: Found, live: bool) -> Array:
+        """Return the slots of edges whose bits are set, or are cleared."""
+        if not (found.num_live if live else found.num_dead):
+            return self.backend.nothing(np.int64)
+        return found.slots[found.live if live else (found.slots >= 0) & ~found.live]
 
     def plan_vertices(self, num_vertices: int) -> Plan:
         base, plan = self._with_rows(num_vertices), self._delta.plan_vertices(num_vertices)
@@ -265,7 +275,6 @@ class PagedStore(DerivedSlots):
         base: PagedRows,
         found: Found,
         arriving: EdgeBatch | None,
-        num_live: int,
         loops: int,
         on_duplicate: OnDuplicate,
         gone: Array | None = None,
@@ -275,8 +284,8 @@ class PagedStore(DerivedSlots):
         ``gone``: the slots of the delta's edges that are deleted.
         """
         backend, xp, slots = self.backend, self.backend.xp, self._delta.slots
-        num_found, valid = num_live, self._valid.copy()
-        leaving = found.slots[found.live]
+        num_found, valid = found.num_live, self._valid.copy()
+        leaving = self._chosen(found, True)
         if leaving.shape[0] and (arriving is None or arriving.weights is not None):
             backend.kernels("dynstore.stores.paged").write_bits(valid, leaving, False)
         mask = unpack_bits(backend, slots.valid, slots.num_slots)
@@ -315,15 +324,11 @@ class PagedStore(DerivedSlots):
         return self._base.offsets[1:] + self._delta.row_ends()
 
     def read_rows(self, low: int, high: int) -> Columns:
-        base, xp = self._base, self.backend.xp
+        base = self._base
         bounds = self.backend.to_host(base.offsets[self.backend.asarray(np.array([low, high]))]).tolist()
-        keys, weights = read_edges(base, self._valid, *bounds)
         src, dst, more = self._delta.read_rows(low, high)
-        if len(src):
-            keys = xp.concatenate((keys, keys_of(src, dst)))
-            order = xp.argsort(keys)
-            keys = keys[order]
-            weights = None if weights is None else xp.concatenate((weights, more))[order]
+        read = read_edges(base, self._valid, *bounds)
+        keys, weights = merge_sorted(self.backend, *read, keys_of(src, dst), more)
         return *self._ends(keys), weights
 
     def edge_pieces(self) -> Iterator[Columns]:
@@ -420,8 +425,8 @@ def _room_for_pages(backend: Any, share: float) -> int:
     return 0 if free is None else int(share * free)
 
 
-def _part(backend: Any, batch: EdgeBatch, chosen: Array) -> EdgeBatch:
-    """Return some edges of a batch."""
-    src, dst = batch.src[chosen], batch.dst[chosen]
-    loops = int(backend.xp.count_nonzero(src == dst)) if batch.num_loops else 0
-    return EdgeBatch(src, dst, None if batch.weights is None else batch.weights[chosen], loops)
+def _part(backend: Backend, batch: EdgeBatch, mask: Array, gone_loops: int) -> EdgeBatch:
+    """Return some edges of a batch, without so many self-loops."""
+    chosen = backend.xp.flatnonzero(mask)
+    weights = None if batch.weights is None else batch.weights[chosen]
+    return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, batch.num_loops - gone_loops)

@@ -15,17 +15,9 @@ from dynstore.stores.paged.store import PagedStore
 from dynstore.testing.pair import Pair
 from tests.conftest import DEVICES
 from tests.crossed import crossed
+from tests.stores.paged.searches import count_searches, find_slots
 
 SMALL = {"delta_edges": 2000, "delta_share": 0.2, "density": 0.9, "page_bits": 5}
-
-
-def count_searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of edges of each search in pages."""
-    find, searched = PagedRows.find_edges, []
-    monkeypatch.setattr(
-        PagedRows, "find_edges", lambda self, src, dst: (searched.append(len(src)), find(self, src, dst))[1]
-    )
-    return searched
 
 
 def pack_one_row(backend: Backend, before: int, length: int) -> tuple[PagedRows, int]:
@@ -42,9 +34,9 @@ def pack_one_row(backend: Backend, before: int, length: int) -> tuple[PagedRows,
 def test_the_last_leaf_is_found_from_the_one_before(backend: Backend, before: int, length: int) -> None:
     packed, first = pack_one_row(backend, before, length)
     wanted = np.arange(0, 10 * length + 20, 5)
-    slots = backend.to_host(packed.find_edges(np.ones(len(wanted), np.int64), wanted))
+    slots = find_slots(packed, np.ones(len(wanted), np.int64), wanted)
     there = (wanted % 10 == 0) & (wanted > 0) & (wanted <= 10 * length)
-    assert slots.tolist() == np.where(there, first + wanted // 10 - 1, -1).tolist()
+    assert slots == np.where(there, first + wanted // 10 - 1, -1).tolist()
 
 
 def test_the_last_leaf_is_not_read_for_edges_that_lie_before_it(backend: Backend) -> None:
@@ -52,7 +44,7 @@ def test_the_last_leaf_is_not_read_for_edges_that_lie_before_it(backend: Backend
     packed, _ = pack_one_row(backend, 0, 110)  # leaves begin at 10, 330, 650 and 970
     for wanted, slot in ((15, -1), (645, -1), (655, 96)):
         packed.words[96] = wanted
-        assert backend.to_host(packed.find_edges(np.array([1]), np.array([wanted]))).tolist() == [slot]
+        assert find_slots(packed, np.array([1]), np.array([wanted])) == [slot]
 
 
 def some_pairs(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,14 +80,19 @@ def test_a_mirrored_batch_is_found_as_its_edges_are(
     batch = make_batch(backend, src, dst, weights, False, max_id=40).materialized()
     assert batch.mirrored
     where = store._base, store._valid, store._filter
-    slots, live = map(backend.to_host, find_batch(*where, batch, every_slot))
-    exact = backend.to_host(store._base.find_edges(batch.src, batch.dst))
+    found = find_batch(*where, batch, every_slot)
+    slots, live = map(backend.to_host, found[:2])
+    exact = np.array(find_slots(store._base, batch.src, batch.dst))
     wanted = (exact >= 0) & has_bit(backend.to_host(store._valid), exact)
     assert live.tolist() == wanted.tolist()
     assert ((slots >= 0) == (exact >= 0)).all()
     chosen = slice(None) if every_slot else ~live
     assert slots[chosen].tolist() == exact[chosen].tolist()
     assert 0 < live.sum() < (slots >= 0).sum() < len(batch)
+    loops = backend.to_host(batch.src == batch.dst)
+    dead = (exact >= 0) & ~live
+    counts = live.sum(), (live & loops).sum(), dead.sum(), (dead & loops).sum()
+    assert (found.num_live, found.live_loops, found.num_dead, found.dead_loops) == counts
     again = find_edges(*where, batch.src, batch.dst)
     assert backend.to_host(again.slots).tolist() == exact.tolist()
     assert backend.to_host(again.live).tolist() == wanted.tolist()
@@ -120,7 +117,7 @@ def test_an_undirected_edge_is_searched_for_once_if_it_is_live(
     G.insert_edges((src, dst + 40))
     assert G.statistics()["merges"] == 1
     G.delete_edges((src[:50], dst[:50] + 40))
-    searched = count_searched(monkeypatch)
+    searched = count_searches(monkeypatch)
     report = G.insert_edges((src[:100], dst[:100] + 40))
     assert (report.inserted, sum(searched)) == (50, 100 + 50)  # the twins of 50 that come back
     assert G.statistics()["dead_slots"] == 0

@@ -1,0 +1,42 @@
+"""Searches for edges in pages, and how many there were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynstore.stores.paged import store as store_module
+from dynstore.stores.paged.filter import EdgeFilter
+from dynstore.stores.paged.finding import Found, find_edges
+from dynstore.stores.paged.layout import PagedRows
+
+__all__ = ["count_searches", "find_slots"]
+
+
+def find_slots(packed: PagedRows, src: np.ndarray, dst: np.ndarray) -> list[int]:
+    """Find edges behind a filter that passes all."""
+    backend, passing = packed.backend, EdgeFilter(packed.backend, 0)
+    passing.words.fill(0xFFFFFFFF)
+    found = find_edges(packed, packed.all_valid(), passing, backend.asarray(src), backend.asarray(dst))
+    slots: list[int] = backend.to_host(found.slots).tolist()
+    return slots
+
+
+def count_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of searches in pages for each batch of a store."""
+    searches: list[int] = []
+
+    def noting(find: Callable[..., Found]) -> Callable[..., Found]:
+        def note(*args: Any, **options: Any) -> Found:
+            found = find(*args, **options)
+            searches.append(found.num_searched)
+            return found
+
+        return note
+
+    for name in ("find_batch", "find_edges"):
+        monkeypatch.setattr(store_module, name, noting(getattr(store_module, name)))
+    return searches
