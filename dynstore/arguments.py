@@ -43,8 +43,8 @@ def check_integer(caller: str, name: str, value: Any) -> int:
     return int(value)
 
 
-def check_number(caller: str, name: str, value: Any) -> float:
-    """Return ``value`` as a float; refuse NaN and anything that is no number."""
+def check_number(caller: str, name: str, value: Any, least: float | None = None) -> float:
+    """Return ``value`` as a float; refuse NaN, anything that is no number, and what is below ``least``."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted a number")
     try:
@@ -55,6 +55,8 @@ def check_number(caller: str, name: str, value: Any) -> float:
         ) from error
     if np.isnan(number):
         raise InputError(f"{caller}: {name} is NaN; wanted a number")
+    if least is not None and number < least:
+        raise InputError(f"{caller}: {name} is {value}; wanted {least} or more")
     return number
 
 

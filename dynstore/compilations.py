@@ -11,7 +11,7 @@ __all__ = ["Compilations", "compilations"]
 LONG_S = 2.0
 ANNOUNCEMENT = (
     "dynstore: compiling kernels for their first use. This may take a minute; it happens once, because they are kept "
-    "on disk. `python -m dynstore warmup` compiles all of them"
+    "on disk. `python -m dynstore warmup` compiles the usual ones"
 )
 _log = logging.getLogger("dynstore")
 

@@ -159,7 +159,9 @@ def unknown_parameters(caller: str, got: Sequence[str], known: Mapping[str, Sequ
 
 def _guess(got: str, names: Iterable[str]) -> str | None:
     """Return the name that is meant: one that ``got`` abbreviates, as "src" does "source", or a similar one."""
-    by_lower = {name.lower(): name for name in names if name != got}
+    by_lower = {name.lower(): name for name in names}
+    if got in by_lower.values():  # another owner has it
+        return None
     short = got.lower()
     longer = [name for name in by_lower if _abbreviates(short, name)]
     close = [min(longer, key=len)] if longer else get_close_matches(short, by_lower, n=1, cutoff=0.5)

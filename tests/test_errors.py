@@ -71,5 +71,9 @@ def test_unknown_parameters_come_with_the_known_ones() -> None:
         "join: unknown parameters 'src', 'dst'; known: 'source', 'destination', 'store'; other: 'dense'. "
         "Did you mean 'source', 'destination'?"
     )
+    error = errors.unknown_parameters("join", ["dense"], known)  # it is one of the other's, so nothing is guessed
+    assert str(error) == "join: unknown parameter 'dense'; known: 'source', 'destination', 'store'; other: 'dense'"
+    error = errors.unknown_parameters("join", ["dense"], {"": ["dens"], "other": ["dense"]})
+    assert str(error) == "join: unknown parameter 'dense'; known: 'dens'; other: 'dense'"
     error = errors.unknown_parameters("bfs", ["source"], {"": ["start", "depth_limit"], "other": []})
     assert str(error) == "bfs: unknown parameter 'source'; known: 'start', 'depth_limit'"

@@ -94,7 +94,7 @@ def info() -> None:
 
 @app.command()
 def warmup(device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "auto") -> None:
-    """Compile the kernels of the default store, the algorithms and tracked answers, so that no first call waits.
+    """Compile the usual kernels of the default store, the algorithms and tracked answers, before they are needed.
 
     This takes about half a minute. The kernels are kept on disk, so a second run compiles nothing.
     """

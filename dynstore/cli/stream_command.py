@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -32,10 +33,8 @@ SECOND = 1.0
 TOP = 5
 _DATA, _GRAPH = "Rows", "Graph and answers"
 # What messages say to programs, and what the command's user types instead.
-TYPED = {
-    "Name them by columns={'source': ..., 'destination': ...}": "Say --column source=... --column destination=...",
-    "A graph made with renumber=True takes": "With --any-ids the graph takes",
-}
+TYPED = {"A graph made with renumber=True takes": "With --any-ids the graph takes"}
+NAMED_ROLES = re.compile(r"Name (?:it|them): columns=\{(.*)\}")
 
 
 def stream(
@@ -141,7 +140,7 @@ def stream(
             max_pending,
             overflow,  # type: ignore[arg-type]
             late,
-            dict(_pair("--column", text) for text in column or ()),
+            dict(_pair("--column", text, "ROLE=NAME") for text in column or ()),
         )
         monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
         show = _show_live if sys.stdout.isatty() else _show_lines
@@ -188,13 +187,15 @@ def _open(source: str, follow: bool) -> Any:
 def _as_typed(message: str) -> str:
     for said, typed in TYPED.items():
         message = message.replace(said, typed)
-    return message
+    return NAMED_ROLES.sub(
+        lambda found: "Say " + " ".join(f"--column {role}=..." for role in re.findall(r"'(\w+)'", found[1])), message
+    )
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
+def _pair(option: str, text: str, form: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals or not value:
-        raise InputError(f"{option}: got {text!r}; wanted NAME=VALUE")
+        raise InputError(f"{option}: got {text!r}; wanted {form}")
     return name, value
 
 
@@ -210,7 +211,7 @@ def _number(text: str) -> Any:
 def _monitor(add: Callable[..., StreamMonitor], text: str, every: int) -> StreamMonitor:
     """Add a monitor of NAME or NAME:KEY=VALUE,KEY=VALUE."""
     name, _, given = text.partition(":")
-    pairs = [_pair("--monitor", each) for each in given.split(",")] if given else []
+    pairs = [_pair("--monitor", each, "KEY=VALUE") for each in given.split(",")] if given else []
     return add(name, every=every, **{key: _number(value) for key, value in pairs})
 
 
@@ -261,13 +262,18 @@ def _page(progress: Progress, monitors: list[StreamMonitor]) -> Any:
     from rich.console import Group
     from rich.table import Table
 
+    from dynstore.streams.progress import shown_ms
+
     figures = Table.grid(padding=(0, 2))
     lag = "" if progress.event_lag is None else f", {progress.event_lag} behind in event time"
     for name, text in (
         ("rows", f"{progress.applied:,} applied, {progress.edges_per_s:,.0f} /s; version {progress.version:,}"),
         ("waiting", f"{progress.pending:,} rows, the oldest for {1e3 * progress.arrival_lag_s:,.0f} ms{lag}"),
-        ("delay", f"{progress.p50_ms:.3g} ms (median), {progress.p99_ms:.3g} ms (99 %) from arrival to answer"),
-        ("ms a batch", ", ".join(f"{stage} {ms:.3g}" for stage, ms in progress.ms.items() if ms)),
+        (
+            "delay",
+            f"{shown_ms(progress.p50_ms)} ms (median), {shown_ms(progress.p99_ms)} ms (99 %) from arrival to answer",
+        ),
+        ("ms a batch", ", ".join(f"{stage} {shown_ms(ms)}" for stage, ms in progress.ms.items() if ms)),
         ("left out", f"{progress.late:,} late, {progress.dropped:,} dropped"),
         *((("error", progress.errors[-1]),) if progress.errors else ()),
     ):
@@ -279,8 +285,11 @@ def _top(monitor: StreamMonitor) -> Any:
     """Return the largest rows of an answer as a table; of components, the largest ones."""
     from rich.table import Table
 
+    from dynstore.streams.progress import shown_ms
+
     tick = monitor.latest
-    table = Table(title=monitor.name if tick is None else f"{monitor.name}, {tick.ms:.3g} ms", title_justify="left")
+    title = monitor.name if tick is None else f"{monitor.name}, {shown_ms(tick.ms)} ms"
+    table = Table(title=title, title_justify="left", min_width=len(title))
     if tick is None:
         return table
     components = "components" in monitor.name

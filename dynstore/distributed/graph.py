@@ -75,7 +75,8 @@ class ShardedGraph(Queries):
     def __init__(self, comm: Communicator, partition: str = "hash", **graph_options: Any) -> None:
         if not isinstance(comm, Communicator):
             raise InputTypeError(
-                f"ShardedGraph: comm is a {type_name(comm)}; wanted the Communicator that run() passes to a rank"
+                f"ShardedGraph: comm is a {type_name(comm)}; wanted a Communicator: run() passes one to each rank; "
+                "among processes make an MpiCommunicator or an NcclCommunicator"
             )
         with Call(comm, "ShardedGraph") as call:
             options = dict(graph_options)

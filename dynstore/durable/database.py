@@ -408,9 +408,9 @@ class Database:
 
 
 def _positive(name: str, value: int) -> int:
-    count = check_count("open", name, value)
-    if not count:
-        raise InputError(f"open: {name} is {value!r}; wanted at least 1")
+    count = check_count("open", name, value, least=1)
+    if count is None:
+        raise InputTypeError(f"open: {name} is None; wanted an integer")
     return count
 
 

@@ -95,10 +95,12 @@ def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...], extra: Sequence[s
     for place, row in enumerate(rows):
         if not isinstance(row, tuple) or len(row) != width or width - num_extra not in (2, 3):
             got = f"{len(row)} items" if isinstance(row, tuple) else f"a {type_name(row)}"
-            more = f", each with {num_extra} more for the edge columns: {', '.join(extra)}" if num_extra else ""
+            wanted = "all pairs (src, dst) or all triples (src, dst, weight)"
+            if num_extra:
+                wanted = f"rows (src, dst[, weight], {', '.join(extra)}), all of one length"
             raise InputTypeError(
-                f"{caller}: edges has {got} at row {place}; wanted all pairs (src, dst) or all triples "
-                f"(src, dst, weight){more}. Columns are arrays or lists: ([0, 2], [1, 3])"
+                f"{caller}: edges has {got} at row {place}; wanted {wanted}. "
+                "Columns are arrays or lists: ([0, 2], [1, 3])"
             )
     if isinstance(rows, tuple) and len(rows) == width:
         example = "[(0, 1), (2, 3)]" if width == 2 else "[(0, 1, 0.5), ...]"
@@ -206,14 +208,19 @@ def check_names(caller: str, names: tuple[str, str, str | None]) -> None:
             raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
 
 
-def check_labels(caller: str, labels: list[Any], wanted: list[str]) -> None:
-    """Refuse names that are not among a frame's labels, or that two columns have."""
+def check_labels(
+    caller: str, labels: list[Any], wanted: list[str], remedy: str = ". Name the columns: source=..., destination=..."
+) -> None:
+    """Refuse names that are not among a frame's labels, or that two columns have.
+
+    ``remedy`` ends the message if no label is similar.
+    """
     missing = [name for name in dict.fromkeys(wanted) if name not in labels]
     if missing:
         known = [str(label) for label in labels]
         raise InputError(
             f"{caller}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}"
-            + _hint(missing, labels)
+            + (_hint(missing, labels) or remedy)
         )
     for name in wanted:
         if labels.count(name) > 1:
@@ -229,7 +236,7 @@ def _hint(missing: list[str], labels: list[Any]) -> str:
         if len(missing) == 2 and first in labels and second in labels:
             return f". Say source={first!r}, destination={second!r}"
     guess = get_close_matches(missing[0], [label for label in labels if isinstance(label, str)], n=1, cutoff=0.5)
-    return f". Did you mean {guess[0]!r}?" if guess else ". Name the columns: source=..., destination=..."
+    return f". Did you mean {guess[0]!r}?" if guess else ""
 
 
 def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:

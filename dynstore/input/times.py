@@ -138,9 +138,13 @@ def parse_dates(caller: str, name: str, column: Any) -> Any:
         return column
     import pandas
 
+    texts = np.asarray(column, dtype=object)
     try:
-        return pandas.to_datetime(np.asarray(column, dtype=object), format="ISO8601", utc=True)
+        return pandas.to_datetime(texts, format="ISO8601", utc=True)
     except ValueError as error:
+        unread = pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").isna() & ~pandas.isna(texts)
+        row = int(unread.argmax())
         raise InputError(
-            f"{caller}: `{name}` has {first!r} at row 0, or another value that is no date: {error}"
+            f"{caller}: `{name}` has {shown(texts[row])} at row {row}; wanted ISO dates and times, such as "
+            "'2026-01-31T10:00:00'"
         ) from error

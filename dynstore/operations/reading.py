@@ -132,7 +132,8 @@ class OperationTable:
     def _column(self, argument: str, name: str) -> Any:
         if not isinstance(name, str):
             raise InputTypeError(f"{self._caller}: {argument} is {name!r}; wanted the name of a column, a string")
-        check_labels(self._caller, self.names, [name])
+        is_extra = argument == "edge_columns"  # its name is that in the graph
+        check_labels(self._caller, self.names, [name], "" if is_extra else f". Name it: {argument}=...")
         return self._ops[name]
 
     def _sized(self, argument: str, name: str) -> Any:

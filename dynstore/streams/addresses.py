@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -28,8 +29,8 @@ def as_source(given: Any) -> Source:
     if all(hasattr(given, name) for name in METHODS):
         source: Source = given
         return source
-    if isinstance(given, str):
-        return open_source(given)
+    if isinstance(given, str | os.PathLike):
+        return open_source(os.fspath(given))
     if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
         return TableSource(given)
     first = given[0] if isinstance(given, list) and given else None
@@ -42,7 +43,7 @@ def as_source(given: Any) -> Source:
         raise InputError(f"Stream: the source {type_name(given)} has no {', '.join(missing)}; wanted a Source")
     raise InputTypeError(
         f"Stream: source is a {type_name(given)}; wanted a Source, an iterable of batches, edges in any form, "
-        "or an address such as 'redis://localhost:6379/edges'"
+        "the path of a text file, or an address such as 'redis://localhost:6379/edges'"
     )
 
 

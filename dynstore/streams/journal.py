@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from dynstore.errors import InputError, shown
 from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
@@ -63,6 +64,18 @@ def pack(position: Position, newest: Any, start: Start | None = None) -> bytes:
 
 
 def unpack(record: bytes) -> tuple[Position, Any, Start | None]:
-    """Return what :func:`pack` was given."""
-    source, skip, whole, newest, *more = json.loads(record)
-    return Position(source, skip, whole), newest, Start(Position(*more[0]), more[1]) if more else None
+    """Return what :func:`pack` was given.
+
+    Raises
+    ------
+    InputError
+        For a position that a program has stored by itself.
+    """
+    try:
+        source, skip, whole, newest, *more = json.loads(record)
+        return Position(source, skip, whole), newest, Start(Position(*more[0]), more[1]) if more else None
+    except (ValueError, TypeError, IndexError):
+        raise InputError(
+            f"Stream: the position in the log is {shown(record)}, which no stream has stored; wanted a database "
+            "without positions of db.positioned(...)"
+        ) from None

@@ -13,7 +13,7 @@ import numpy as np
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.algorithms.tracking import TRACKED
 from dynstore.arguments import check_count, check_flag, check_name, check_number
-from dynstore.errors import InputTypeError, type_name
+from dynstore.errors import InputError, InputTypeError, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivery", "StreamMonitor", "Tick"]
 
+# Name of the answer -> its parameter that has no default.
+STARTS = {"bfs": "start", "sssp": "source"}
 _log = logging.getLogger("dynstore")
 
 
@@ -137,10 +139,13 @@ class StreamMonitor:
         record = find_algorithm(name)
         record.check(G)
         record.check_parameters(params, f"monitor: {name}")
+        start = STARTS.get(name)
+        if start is not None and not {start, f"i_{start}"} & params.keys():
+            raise InputError(f"monitor: {name}: {start!r} is missing; wanted where to start")
         self.name, self._graph, self._params, self._meter = name, G, params, meter
         self._every = check_count("monitor", "every", every, least=1) or 1
         self._changed_only = check_flag("monitor", "changed_only", changed_only)
-        self._min_change = check_number("monitor", "min_change", min_change)
+        self._min_change = check_number("monitor", "min_change", min_change, least=0)
         self.latest: Tick | None = None
         self._monitor: Monitor | None = None
         self._delivery = None if on_result is None else Delivery(name, on_result, meter)
@@ -156,7 +161,7 @@ class StreamMonitor:
         try:
             self._answer(event_time)
         except Exception as error:
-            self._meter.error(f"{self.name}: {error}")
+            self._meter.error(f"{self.name} could not be brought up to date: {error}")
             _log.warning("Stream: %s could not be brought up to date: %s", self.name, error)
 
     def _answer(self, event_time: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-__all__ = ["STAGES", "Meter", "Progress", "State", "shown_time"]
+__all__ = ["STAGES", "Meter", "Progress", "State", "shown_ms", "shown_time"]
 
 State: TypeAlias = Literal["ready", "running", "ended", "failed"]
 STAGES = ("read", "copy", "wait", "update", "monitors", "questions")
@@ -24,6 +24,15 @@ def shown_time(value: Any, dated: bool | None) -> Any:
     if value is None or dated is None:  # a time of the log that is older than all rows: its kind is not known yet
         return None
     return np.datetime64(value, "ns") if dated else value
+
+
+def shown_ms(ms: float) -> str:
+    """Return milliseconds to three digits, without an exponent.
+
+    >>> shown_ms(0.12345), shown_ms(1806.2)
+    ('0.123', '1,806')
+    """
+    return f"{ms:.3g}" if ms < 100 else f"{ms:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,7 @@ class Progress:
     def __str__(self) -> str:
         said = (
             f"version {self.version:,}: {self.applied:,} rows, {self.edges_per_s:,.0f} /s, {self.pending:,} pending, "
-            f"p50 {self.p50_ms:.3g} ms, p99 {self.p99_ms:.3g} ms"
+            f"p50 {shown_ms(self.p50_ms)} ms, p99 {shown_ms(self.p99_ms)} ms"
         )
         counts = {"late": self.late, "dropped": self.dropped, "ticks skipped": self.skipped_ticks}
         said += "".join(f", {count:,} {name}" for name, count in counts.items() if count)

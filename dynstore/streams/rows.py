@@ -163,9 +163,11 @@ class RowReader:
         present = [name for name, column in table.items() if column is not None]
         missing = [name for name in wanted if name not in present]
         if missing:
+            roles = ", ".join(f"{role!r}: ..." for role in ROLES if names[role] in missing)
+            them = "them" if len(missing) > 1 else "it"
             raise InputError(
-                f"{CALLER}: columns not found: {', '.join(missing)}; the batch has {', '.join(present) or 'none'}. "
-                "Name them by columns={'source': ..., 'destination': ...}"
+                f"{CALLER}: columns not found: {', '.join(missing)}; the batch has {', '.join(present) or 'none'}"
+                + (f". Name {them}: columns={{{roles}}}" if roles else "")
             )
 
         def column(role: str) -> Any:

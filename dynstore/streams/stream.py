@@ -49,10 +49,10 @@ class Stream:
         lost or applied twice. If ``window`` is a new :class:`Window` then, the graph is emptied, and the rows of the
         window are read again. For a graph on several ranks, each rank has a stream with a source of its own: see
         ``docs/guides/many-gpus.md``.
-    source : Source, iterable, frame, tuple or str
+    source : Source, iterable, frame, tuple, str or path
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
-        :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
-        ``"redis://localhost:6379/edges"``.
+        :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; the path of a text file, which is followed as it
+        grows; or an address, such as ``"redis://localhost:6379/edges"``.
     window : Window, int, str or timedelta, optional
         The window that fills ``G``. In a graph with ``timestamps``, a length of time: with each batch edges expire
         whose last time is at most the newest time minus that. By default edges stay.
@@ -122,7 +122,8 @@ class Stream:
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):
                 raise InputTypeError(
-                    f"{CALLER}: window is {window!r}; wanted a dynstore.Window, or a graph with timestamps and a length"
+                    f"{CALLER}: window is {window!r}; wanted a dynstore.Window; only a graph with timestamps takes a "
+                    "length of time"
                 )
             length, window = read_span(CALLER, "window", window), None
         if window is not None and window.graph is not G:
@@ -130,7 +131,7 @@ class Stream:
         check_name(CALLER, "overflow", overflow, OVERFLOW)
         limits = Limits(
             check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
-            check_number(CALLER, "max_delay", max_delay),
+            check_number(CALLER, "max_delay", max_delay, least=0),
             check_count(CALLER, "max_pending", max_pending, least=1) or 1,
             overflow,
         )

@@ -303,7 +303,7 @@ def test_wrong_options(options: dict[str, Any], text: str) -> None:
 
 
 def test_a_graph_needs_a_communicator() -> None:
-    with pytest.raises(InputTypeError, match=r"ShardedGraph: comm is a int; wanted the Communicator that run\(\)"):
+    with pytest.raises(InputTypeError, match=r"ShardedGraph: comm is a int; wanted a Communicator: run\(\) passes"):
         ShardedGraph(4)  # type: ignore[arg-type]
 
 

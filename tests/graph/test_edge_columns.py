@@ -388,7 +388,9 @@ def test_edges_without_the_columns_are_refused() -> None:
         G.insert_edges(([0], [1], [1.0], [2], [3]))
     with pytest.raises(InputError, match=r"columns not found: type; the frame has .*edge columns 'id', 'type'"):
         G.insert_edges(frame_of(False).drop(columns="type"))
-    with pytest.raises(InputError, match=r"update: edges has 2 items at row 0; wanted all pairs .* each with 2 more"):
+    with pytest.raises(
+        InputError, match=r"update: edges has 2 items at row 0; wanted rows \(src, dst\[, weight\], id, type\)"
+    ):
         G.update(insert=[(0, 1)])
     with pytest.raises(InputTypeError, match="edges is a dict"):
         G.insert_edges({"source": [0]})

@@ -30,7 +30,7 @@ def test_bad_times_change_nothing(backend_name: str) -> None:
     bad: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         (([0], [2]), {}, InputError, r"wanted (src, dst[, weights], time), as the graph keeps times"),
         (rows, {}, InputTypeError, "`time` is float64; wanted integers or date-times"),
-        ([(0, 2)], {}, InputTypeError, "each with 1 more for the edge columns: time"),
+        ([(0, 2)], {}, InputTypeError, "edges has 2 items at row 0; wanted rows (src, dst[, weight], time)"),
         (
             frame,
             {},

@@ -143,8 +143,10 @@ def test_a_window_of_a_window_and_of_a_pin() -> None:
     ("bounds", "message"),
     [
         ((5, 4), r"window: start is 5, end is 4; wanted an end from 5 on"),
-        (("x",), r"window: "),
-        (([1, 2],), r"window: "),
+        (("x",), r"window: start is 'x'; wanted an integer or a date-time, such as a datetime"),
+        ((None, [1, 2]), r"window: end is \[1, 2\]; wanted an integer or a date-time"),
+        ((True,), r"window: start is True; wanted an integer or a date-time"),
+        ((pd.NaT,), r"window: start is NaT; wanted a time"),
         ((float("nan"),), r"window: "),
     ],
 )

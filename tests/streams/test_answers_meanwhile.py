@@ -192,5 +192,7 @@ def test_a_monitor_that_fails_meanwhile_harms_no_update(tmp_path: Path, monkeypa
         stream = Stream(db.graph, Scripted(*map(chain, range(5)), ends=True), batch_edges=4)
         stream.monitor("weakly_connected_components")
         progress = stream.run()
-        assert progress.errors == ("weakly_connected_components: none is left for answers",)
+        assert progress.errors == (
+            "weakly_connected_components could not be brought up to date: none is left for answers",
+        )
         assert (progress.applied, db.graph.version, db.graph.number_of_edges()) == (20, 5, 20)

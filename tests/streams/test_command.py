@@ -45,9 +45,11 @@ def test_a_file_with_named_columns_and_ids_of_any_kind(command, tmp_path: Path) 
     rows = "".join(f"a{i % 7},b{i % 5},2026-01-01T10:{i:02d}\n" for i in range(60))
     (tmp_path / "e.csv").write_text("payer,payee,when\n" + rows)
     options = "--any-ids --window 30min --column source=payer --column destination=payee --column time=when"
-    code, out, err = command("e.csv", *options.split(), "--device", "cpu")
+    answer = "weakly_connected_components"
+    code, out, err = command("e.csv", *options.split(), "--monitor", answer, "--device", "cpu")
     assert (code, err) == (0, "")
     assert "60 rows" in out
+    assert f"\n{answer}, " in out  # a title in one line
 
 
 def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> None:
@@ -55,6 +57,10 @@ def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> No
     _, _, err = command("e.csv", "--device", "cpu")
     assert "columns not found: source, destination" in err
     assert "--column source=... --column destination=..." in err
+    ends = ("--column", "source=payer", "--column", "destination=payee", "--any-ids", "--device", "cpu")
+    for needs, role in [(("--weighted",), "weight"), (("--window", "1h"), "time")]:
+        _, _, err = command("e.csv", *ends, *needs)
+        assert f"columns not found: {role}; the batch has payer, payee. Say --column {role}=...\n" in err
     _, _, err = command("e.csv", "--column", "source=payer", "--column", "destination=payee", "--device", "cpu")
     assert "with --any-ids" in err.lower()
     assert "renumber" not in err
@@ -66,8 +72,8 @@ def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> No
         (["nothing.csv"], "no file 'nothing.csv'"),
         (["collegemsg", "--window", "soon"], "length is 'soon'"),
         (["collegemsg", "--monitor", "page"], "unknown answer 'page'"),
-        (["collegemsg", "--monitor", "bfs:start"], "--monitor: got 'start'; wanted NAME=VALUE"),
-        (["collegemsg", "--column", "x"], "--column: got 'x'; wanted NAME=VALUE"),
+        (["collegemsg", "--monitor", "bfs:start"], "--monitor: got 'start'; wanted KEY=VALUE"),
+        (["collegemsg", "--column", "x"], "--column: got 'x'; wanted ROLE=NAME"),
         (["collegemsg", "--overflow", "drop"], "unknown overflow 'drop'"),
         (["collegemsg", "--device", "gpu"], "unknown device 'gpu'"),
         (["http://x/y"], "unknown kind of source 'http'"),

@@ -50,6 +50,16 @@ def test_a_stream_goes_on_where_the_log_ends(tmp_path: Path, sync: Any) -> None:
         assert source.sought == [10]
 
 
+@pytest.mark.parametrize("position", [b"offset 17", b"17", b"\xff", b"[1, 2, 3, 4, 5]"])
+def test_a_position_that_no_stream_has_stored_is_refused(tmp_path: Path, position: bytes) -> None:
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        with db.positioned(position):
+            db.graph.insert_edges([(0, 1)])
+        with pytest.raises(InputError, match=r"Stream: the position in the log is b'.*, which no stream has stored; "):
+            Stream(db.graph, [(1, 2)])
+        assert (db.position, db.graph.version, db.graph.number_of_edges()) == (position, 1, 1)
+
+
 def test_what_is_late_is_late_after_a_restart(tmp_path: Path) -> None:
     times = [10, 20, 30, 12, 31]
     frame = {"source": range(5), "destination": range(1, 6), "time": times}

@@ -128,8 +128,15 @@ def test_a_column_of_cudf_may_have_nulls() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"source": [0]}, "columns not found: destination; the batch has source"),
+        (
+            {"source": [0]},
+            r"columns not found: destination; the batch has source\. Name it: columns=\{'destination': \.\.\.\}",
+        ),
         ({"source": [0, 1], "destination": [1]}, "they must be equal"),
+        (
+            {"source": [0, 1], "destination": [1, 2], "time": ["2026-01-01", "soon"]},
+            "Stream: `time` has 'soon' at row 1; wanted ISO dates and times, such as '2026-01-31T10:00:00'$",
+        ),
         ({"source": [0], "destination": [1], "op": ["?"]}, "`op` is '\\?' at row 0"),
         ([[0, 1]], "edges is a list"),
         ({"source": [-1], "destination": [1]}, "must not be negative"),

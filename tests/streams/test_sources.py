@@ -19,7 +19,7 @@ from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
 from dynstore.streams.messages import decode_all
-from tests.streams.scripted import pairs_of, wait_until
+from tests.streams.scripted import graph, pairs_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -262,3 +262,13 @@ def test_servers_that_are_not_there() -> None:
         pytest.importorskip(address.partition(":")[0])
         with pytest.raises(StreamError, match=r"(?i)111|refused"):
             Stream(DynamicGraph(device="cpu"), address)
+
+
+def test_a_path_may_be_a_string_or_a_path(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,destination\n0,1\n1,2\n")
+    for path in (tmp_path / "e.csv", str(tmp_path / "e.csv")):
+        G = graph()
+        assert Stream(G, path).run(until=lambda progress: progress.applied == 2).applied == 2
+        assert pairs_of(G) == {(0, 1), (1, 2)}
+    with pytest.raises(InputError, match=r"FileSource: cannot open '.*none\.csv': No such file"):
+        Stream(graph(), tmp_path / "none.csv")

@@ -17,7 +17,7 @@ import pytest
 from dynstore import Stream, Window
 from dynstore.errors import InputError, InputTypeError, StreamError
 from dynstore.streams.monitors import Delivery, Tick
-from dynstore.streams.progress import Meter
+from dynstore.streams.progress import Meter, shown_ms
 from tests.streams.scripted import SOON, Scripted, graph, pairs_of, path, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +30,8 @@ def test_bad_arguments() -> None:
         ({"overflow": "drop"}, "unknown overflow 'drop'"),
         ({"batch_edges": 0}, "batch_edges is 0; wanted 1 or more"),
         ({"max_delay": "x"}, "max_delay is 'x'"),
+        ({"max_delay": -1}, "max_delay is -1; wanted 0 or more"),
+        ({"window": 1000}, "window is 1000; wanted a dynstore.Window; only a graph with timestamps takes a length of"),
         ({"lateness": "x"}, "lateness is 'x'"),
         ({"columns": {"from": "x"}}, "unknown role of a column 'from'"),
         ({"source": 3}, "source is a int; wanted a Source"),
@@ -43,6 +45,11 @@ def test_bad_arguments() -> None:
         stream.monitor("page")
     with pytest.raises(InputTypeError, match="unknown parameter 'damping'"):
         stream.monitor("pagerank", damping=1)
+    with pytest.raises(InputError, match="min_change is -1; wanted 0 or more"):
+        stream.monitor("pagerank", min_change=-1)
+    for name, start in [("bfs", "start"), ("sssp", "source")]:
+        with pytest.raises(InputError, match=f"monitor: {name}: '{start}' is missing; wanted where to start"):
+            Stream(graph(weighted=True), []).monitor(name)
     with pytest.raises(InputError, match="at is 'later'"):
         stream.ask(len, at="later")  # type: ignore[arg-type]
     with pytest.raises(InputTypeError, match="query is 3"):
@@ -305,3 +312,4 @@ def test_progress_has_rates_and_delays_and_is_a_line() -> None:
     assert set(progress.ms) == {"read", "copy", "wait", "update", "monitors", "questions"}
     assert all(progress.ms[stage] > 0 for stage in ("read", "update", "monitors"))
     assert str(progress).startswith("version 10: 5,000 rows, ")
+    assert [shown_ms(ms) for ms in (0.0, 0.12345, 23.456, 1806.2)] == ["0", "0.123", "23.5", "1,806"]

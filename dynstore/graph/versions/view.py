@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dynstore.backend import get_backend
+from dynstore.arguments import check_number
 from dynstore.bits import pack_bits, unpack_bits
 from dynstore.errors import InputError, InputTypeError, StaleSnapshotError
 from dynstore.graph.conversions import Tables
 from dynstore.graph.records import TIME
 from dynstore.graph.saving import Savable
-from dynstore.input.times import read_times
+from dynstore.input.times import read_time
 from dynstore.interrupts import MemoryChecked
 from dynstore.locks import Lock
 from dynstore.scratch import ScratchCache
@@ -202,7 +202,9 @@ def _not_below(times: Array, bound: float) -> Array:
 
 def _read_bound(name: str, bound: Any) -> float | None:
     """Return a time as a number, None for None; date-times become nanoseconds."""
-    return None if bound is None else read_times("window", get_backend("cpu"), name, [bound])[0][0].item()
+    if isinstance(bound, float | np.floating):
+        return check_number("window", name, bound)
+    return None if bound is None else read_time("window", name, bound)
 
 
 class GraphView(Tables, Timed):
@@ -250,7 +252,7 @@ class GraphView(Tables, Timed):
             return f"{type(self).__name__}(not readable any more, version={self.version})"
 
     def __reduce__(self) -> NoReturn:
-        raise InputTypeError(f"{type(self).__name__}: a view cannot be pickled; pickle its copy()")
+        raise InputTypeError(f"{type(self).__name__}: a view cannot be pickled or copied; use its copy()")
 
     def number_of_edges(self) -> int:
         """Return the number of edges; an edge of an undirected view counts once."""
