@@ -132,7 +132,7 @@ def check_undirected(comm: Communicator, G: ShardedGraph, title: str) -> None:
     other = plc.louvain(handle, built(handle, G), 100, 1e-7, 1.0, False)[2]
     passed(comm, f"louvain, {title}: {modularity:.4f}, on an MGGraph {other:.4f}", abs(modularity - other) < 0.03)
     _, modularity = mg.leiden(G, random_state=5)
-    passed(comm, f"leiden, {title}: {modularity:.4f}", abs(modularity - other) < 0.05)
+    passed(comm, f"leiden, {title}: {modularity:.4f}", other - 0.05 < modularity < 1)  # it may well find better ones
     found, others = (
         mg.core_number(G),
         gathered(comm, *plc.core_number(handle, built(handle, G), "bidirectional", False)),
