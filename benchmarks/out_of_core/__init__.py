@@ -31,7 +31,7 @@ from dynstore.backend import get_backend
 from dynstore.benchmarks.out_of_core.contest import ALGORITHMS, NAMES, USUAL, WAYS, Contest, Options, Plan, Run
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
 from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.rmat_pieces import RmatGraph, use_device_pool
+from dynstore.benchmarks.rmat_pieces import RmatGraph
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import percentiles
 from dynstore.errors import InputError, unknown_name
@@ -88,7 +88,6 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         raise InputError(f"out_of_core: --resident is {given.resident!r}; wanted numbers by comma") from error
     backend = get_backend(given.device)
-    use_device_pool(backend)
     links = measure_links(backend, *backend.pinned(COPIED_BYTES // 4, np.uint32))
     print(f"link: {links.bytes_a_second / 1e9:.1f} GB/s, {links.requests_a_second / 1e6:.1f} M requests/s", flush=True)
     graph = RmatGraph(backend, given.scale, given.edge_factor, given.seed, given.symmetric)

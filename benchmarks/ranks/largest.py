@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.algorithms.paged.passes import PageReader
 from dynstore.benchmarks.ranks.bench import Bench
-from dynstore.benchmarks.rmat_pieces import INTO, use_device_pool
+from dynstore.benchmarks.rmat_pieces import INTO, ROWS, count_keys
 from dynstore.benchmarks.timing import Stopwatch
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.memory import copy_to_device
@@ -82,13 +82,17 @@ class PrefixRows:
             low = end
         return found
 
+    def _empty_rows(self, low: int, high: int) -> Iterator[Array]:
+        for begin in range(low, high, ROWS):
+            yield self.backend.zeros(min(ROWS, high - begin), np.int32)
+
     def pieces(self) -> Iterator[tuple[Array, Array]]:
         """Yield degrees and sources of all rows in order; those of other ranks are empty."""
         backend, xp, counts = self.backend, self.backend.xp, self.out_degrees is None
         nothing = backend.nothing(np.int32)
         degrees_out = backend.zeros(self.num_vertices if counts else 0, np.int32)
         ranks = xp.arange(self.num_vertices, dtype=np.int32)
-        yield backend.zeros(self.low, np.int64), nothing
+        yield from ((degrees, nothing) for degrees in self._empty_rows(0, self.low))
         for first, end, count in self._cut:
             low, high = first << self._shift, end << self._shift
             keys, filled = backend.empty(count, np.int64), backend.zeros(1, np.int64)
@@ -98,13 +102,12 @@ class PrefixRows:
             is_new = xp.ones(keys.shape[0], bool)
             is_new[1:] = keys[1:] != keys[:-1]
             keys = keys[is_new]
-            starts = xp.searchsorted(keys, xp.arange(low, high + 1, dtype=np.int64) << 32)
-            sources = (keys & 0xFFFFFFFF).astype(np.int32)
+            degrees, sources = count_keys(backend, keys, low, high), (keys & 0xFFFFFFFF).astype(np.int32)
             del keys, is_new
             if counts:
                 xp.add.at(degrees_out, sources, np.int32(1))
-            yield starts[1:] - starts[:-1], sources
-        yield backend.zeros(self.num_vertices - self.high, np.int64), nothing
+            yield degrees, sources
+        yield from ((degrees, nothing) for degrees in self._empty_rows(self.high, self.num_vertices))
         if counts:
             self.out_degrees = degrees_out
 
@@ -169,7 +172,6 @@ class Ranking:
 def measure_largest(bench: Bench) -> None:
     """Pack the in-edges of each rank, keep them in its device memory, and time an iteration of PageRank."""
     comm, sizes, backend = bench.comm, bench.sizes, bench.backend
-    use_device_pool(backend)
     scale = sizes.largest_scale
     while (reason := _does_not_fit(backend, scale, sizes.edge_factor, comm.size)) and scale > 1:
         bench.say(f"left out: scale {scale}: {reason}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["INTO", "MAX_SCALE", "OUT", "RmatGraph", "use_device_pool"]
+__all__ = ["INTO", "MAX_SCALE", "OUT", "ROWS", "RmatGraph", "count_keys"]
 
 MAX_SCALE = 30
 # Which edges a row has, as bits: those that leave the vertex, those that arrive.
@@ -31,22 +31,21 @@ PIECE_BYTES = 40 * PIECE_EVENTS
 PACKING_ROW_BYTES, PACKING_EDGE_BYTES = 16, 2.25
 # Memory in parts is never used to the last byte.
 USABLE = 0.9
-# Edges that get weights at a time.
-WEIGHED = 1 << 24
+# Edges that get weights at a time; rows that are counted at a time, with 24 bytes each.
+WEIGHED, ROWS = 1 << 24, 1 << 26
 # Weights are 1 to this; what mixes the ends of an edge.
 MAX_WEIGHT = 100
 SPREAD_LOW, SPREAD_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
-def use_device_pool(backend: Backend) -> None:
-    """Have CuPy take device memory from the driver's pool from here on.
-
-    Pieces and what is kept of them have very different sizes. CuPy's own pool splits its blocks, and cannot give a
-    block back while a part of it is in use. So packing a graph of 2**30 vertices ran out of 80 GB.
-    """
-    if backend.on_gpu:
-        cuda = backend.xp.cuda
-        cuda.set_allocator(cuda.MemoryAsyncPool().malloc)
+def count_keys(backend: Backend, keys: Array, low: int, high: int) -> Array:
+    """Return how many ascending keys ``row << 32 | destination`` each row from ``low`` to ``high`` has, int32."""
+    xp, degrees = backend.xp, backend.empty(high - low, np.int32)
+    for begin in range(low, high, ROWS):
+        end = min(begin + ROWS, high)
+        bounds = xp.searchsorted(keys, xp.arange(begin, end + 1, dtype=np.int64) << 32)
+        degrees[begin - low : end - low] = bounds[1:] - bounds[:-1]
+    return degrees
 
 
 class RmatGraph:
@@ -124,8 +123,7 @@ class RmatGraph:
         is_new = xp.ones(keys.shape[0], bool)
         is_new[1:] = keys[1:] != keys[:-1]
         keys = keys[is_new]
-        bounds = xp.searchsorted(keys, xp.arange(low, high + 1, dtype=np.int64) << 32)
-        rows = bounds[1:] - bounds[:-1], (keys & 0xFFFFFFFF).astype(np.int32)
+        rows = count_keys(self.backend, keys, low, high), (keys & 0xFFFFFFFF).astype(np.int32)
         return (*rows, self._weigh(keys)) if weighted else rows
 
     def _weigh(self, keys: Array) -> Array:
