@@ -130,7 +130,8 @@ def _estimate_step(out: PageReader) -> float:
     """Return by how much the threshold rises, from the mean of some weights."""
     packed = out.packed
     some = packed.weights_on_host[: packed.num_edges : max(packed.num_edges // SAMPLE, 1)]
-    mean = float(some.mean(dtype=np.float64)) if some.shape[0] else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # if it is not finite, the threshold rises to infinity
+        mean = float(some.mean(dtype=np.float64)) if some.shape[0] else 0.0
     return DELTA_WEIGHTS * mean * packed.num_vertices / max(packed.num_edges, 1)
 
 
@@ -138,7 +139,7 @@ def _raise_threshold(least: Any, step: float) -> Any:
     """Return ``least`` and a step more in its dtype, or infinity if that is not above it."""
     dtype, low = np.dtype(least.dtype), float(least)
     raised = low + step
-    fits = raised < np.finfo(dtype).max and dtype.type(raised) > dtype.type(low)
+    fits = raised < float(np.finfo(dtype).max) and dtype.type(raised) > dtype.type(low)
     return dtype.type(raised if fits else np.inf)
 
 

@@ -54,8 +54,8 @@ def d_relax(row, other, weight, distances, pending, limit):
 @njit
 def d_choose_nearer(row, other, weight, distances, unreached, parents):
     """Keep the smallest nearer parent."""
-    own = distances[row]
-    if own != unreached and own < distances[other] and own + weight == distances[other]:
+    own, there = distances[row], distances[other]
+    if there != unreached and own < there and own + weight == there:
         parents[other] = min(parents[other], row)
 
 

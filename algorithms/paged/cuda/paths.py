@@ -90,7 +90,7 @@ def d_relax(keys, weights, pending, row, other, weight, limit):
 def d_choose_nearer(distances, parents, row, other, weight, unreached):
     """Keep the smallest nearer parent (atomic minimum)."""
     own, there = distances[row], distances[other]
-    if own != unreached and own < there and own + weight == there and row < parents[other]:
+    if there != unreached and own < there and own + weight == there and row < parents[other]:
         cuda.atomic.min(parents, other, row)
 
 

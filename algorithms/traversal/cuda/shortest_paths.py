@@ -291,11 +291,10 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
 def k_end_paths(source, nobody, unreached, distances, predecessors, orphans):
     """Stride over the vertices: -1 for those that need no parent; set ``orphans`` if one is missing (all write 1)."""
     for vertex in range(int(cuda.grid(1)), distances.shape[0], int(cuda.gridsize(1))):
-        if predecessors[vertex] == nobody:
-            if vertex == source or distances[vertex] == unreached:
-                predecessors[vertex] = -1
-            else:
-                orphans[0] = 1
+        if vertex == source or distances[vertex] == unreached:
+            predecessors[vertex] = -1
+        elif predecessors[vertex] == nobody:
+            orphans[0] = 1
 
 
 def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:

@@ -114,6 +114,16 @@ def test_wrong_calls_are_refused() -> None:
         sssp(gone, 0)
 
 
+@pytest.mark.parametrize("lengths", [[1e308] * 4, [np.inf, 1.0, -np.inf, 2.0]], ids=["sum", "infinities"])
+def test_a_mean_that_is_no_number_gives_no_warning(lengths: list[float], backend: Backend) -> None:
+    """Edge 2 is not there, its weight is."""
+    offsets, indices = np.array([0, 4, 4, 4, 4, 4]), np.arange(1, 5, dtype=np.int32)
+    packed = pack_rows(backend, offsets, indices, weights=np.array(lengths))
+    there = PageReader(packed, valid=backend.asarray(np.array([0b1011], np.uint32)))
+    distances = backend.to_host(sssp(there, 0)[0])
+    assert distances.tolist() == np.minimum([0, lengths[0], lengths[1], np.inf, lengths[3]], np.finfo(float).max).tolist()
+
+
 def test_a_graph_without_edges() -> None:
     packed = pack_rows(get_backend("cpu"), np.zeros(3, np.int64), np.empty(0, np.int32), weights=np.empty(0))
     distances, parents = sssp(PageReader(packed), 1, predecessors=True)

@@ -96,6 +96,24 @@ def test_sssp(device: str, directed: bool, options: dict) -> None:
     assert (near["distance"] < 5).tolist() == [True, True, True, False, False, False, False]
 
 
+@pytest.mark.parametrize("store", ["gpma+", "paged"])
+def test_a_path_as_long_as_the_largest_number_reaches_nothing(backend_name: str, store: str) -> None:
+    """What is as far as ``finfo.max`` counts as unreached, and has no predecessor."""
+    most = float(np.finfo(np.float32).max)
+    options = {"delta_edges": 0} if store == "paged" else {}
+    for edges in (
+        [(0, 1, most), (1, 2, 0.0)],
+        [(0, 1, most / 2), (1, 2, most / 2), (2, 3, 0.0)],
+        [(0, 1, np.inf), (1, 2, 1.0)],
+    ):
+        graph = dynstore.DynamicGraph(device=backend_name, weighted=True, store=store, **options)
+        graph.insert_edges(edges)
+        found = host(dynstore.sssp(graph, 0))
+        far = found["distance"].to_numpy() == np.float32(most)
+        assert far.sum() == 2
+        assert found["predecessor"].tolist() == np.where(far, -1, np.arange(len(far)) - 1).tolist()
+
+
 def test_sssp_arguments(device: str) -> None:
     graph = kite(device, weighted=True)
     expected = host(dynstore.sssp(graph, 3))
