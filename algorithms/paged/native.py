@@ -69,7 +69,8 @@ def pagerank(
         out = G.native_rows()
         assert out is not None
         out_weights = out.table.count_degrees()
-    out_weights = out_weights.astype(start.dtype)
+    with np.errstate(over="ignore"):  # a sum that does not fit is infinite
+        out_weights = out_weights.astype(start.dtype)
     if weighted and not are_moderate(G.backend.xp, out_weights):
         return None
     kernels = G.backend.kernels("dynstore.algorithms.paged", "sweeps")

@@ -59,7 +59,8 @@ def pagerank(
     if num_vertices == 0:
         return start, 0, 0.0
     kernels = backend.kernels("dynstore.algorithms.paged", "sweeps")
-    sums = backend.asarray(out_degrees).astype(dtype)
+    with np.errstate(over="ignore"):  # a sum that does not fit is infinite
+        sums = backend.asarray(out_degrees).astype(dtype)
     if weighted and not are_moderate(backend.xp, sums):
         raise InputError(f"pagerank: sums of out-weights are too large or too small for {dtype}; wanted others, or 0")
     found: tuple[Array, int, float] = kernels.pagerank(into, sums, alpha, start, max_iter, tol, weighted)

@@ -275,7 +275,8 @@ class Updates(Recording, Tracked, Spilling):
         """Whether weights of the batch are so large that their sum might not be finite, or NaN."""
         if columns.weights is None:
             return False
-        total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
+        with np.errstate(over="ignore"):
+            total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
         return not total <= float(np.finfo(self.weight_dtype).max)  # as float32 it would be compared with a warning
 
     def _check_sums(self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate) -> None:

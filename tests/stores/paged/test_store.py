@@ -187,6 +187,15 @@ def test_what_pages_cannot_do_takes_the_table(backend_name: str) -> None:
         dynstore.sssp(weighted, 0)
 
 
+def test_sums_of_weights_that_do_not_fit_their_dtype_take_the_table() -> None:
+    src, dst = some_edges(60)
+    graphs = [DynamicGraph(store=store, weighted=True, device="cpu") for store in ("paged", "gpma+")]
+    for G in graphs:
+        G.insert_edges((src, dst, np.full(60, 3e38)))
+    found, wanted = (dynstore.pagerank(G)["pagerank"].to_numpy() for G in graphs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
 def test_the_table_and_the_pages_lie_in_host_memory(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     G = DynamicGraph(store="paged", device=backend_name, weighted=True, **SMALL)
     G.insert_edges((*some_edges(100), np.ones(100)))
