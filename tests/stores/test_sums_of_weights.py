@@ -64,10 +64,11 @@ def test_large_weights_of_different_edges_are_added(graph: DynamicGraph) -> None
     np.testing.assert_allclose(weights_of(graph, (2, 3)), 3e38, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_batch_whose_weights_do_not_fit_one_number_gives_no_warning(backend: Any, dtype: str) -> None:
+def test_a_batch_whose_weights_do_not_fit_one_number_gives_no_warning(dtype: str) -> None:
     most = float(np.finfo(dtype).max)
-    graph = DynamicGraph(weighted=True, weight_dtype=dtype, device=backend.name)
+    graph = DynamicGraph(weighted=True, weight_dtype=dtype, device="cpu")
     graph.insert_edges(([0, 1], [1, 2], [most, most]), on_duplicate="add")
     assert weights_of(graph, (0, 1), (1, 2)) == [most, most]
 
