@@ -7,6 +7,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
 __all__ = ["check_share", "make_options"]
@@ -29,7 +31,8 @@ def make_options(caller: str, cls: type[T], given: Mapping[str, Any]) -> T:
     for name in given:
         if name not in known:
             raise unknown_name(caller, "option", name, known)
-    return cls(**given)
+    # In narrow integers of NumPy's, what is reckoned with options would not fit.
+    return cls(**{name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()})
 
 
 @cache

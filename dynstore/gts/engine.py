@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.centrality.api import scale_factors
+from dynstore.algorithms.centrality.api import draw_sources, scale_factors
 from dynstore.algorithms.link_analysis.api import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError
+from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse
 from dynstore.gts.base import Engine, read_settings
 from dynstore.gts.streaming import RunReport, Streamer
@@ -245,12 +245,8 @@ class GTS(Engine):
         """
         caller, num_vertices = "betweenness_centrality", self.topology.num_vertices
         normalized, endpoints = check_flag(caller, "normalized", normalized), check_flag(caller, "endpoints", endpoints)
-        if k is None:
-            sources = np.arange(num_vertices)
-        elif isinstance(k, int | np.integer) and not isinstance(k, bool):
-            if not 0 < k <= num_vertices:
-                raise InputError(f"{caller}: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
-            sources = np.random.default_rng(random_state).choice(num_vertices, size=int(k), replace=False)
+        if k is None or (isinstance(k, int | np.integer) and not isinstance(k, bool)):
+            sources = draw_sources(num_vertices, k, random_state)
         else:
             sources = self._read_vertices(caller, "k", k)
         with self._running():
@@ -313,7 +309,10 @@ class GTS(Engine):
             )
         sources = None if start is None else self._read_vertices("run", "start", start)
         most = check_count("run", "max_levels", max_levels)
-        kernels = self._as_kernel(small), self._as_kernel(large)
+        kernels = self._as_kernel("small", small), self._as_kernel("large", large)
+        for name, given in {"written": written, "read": read, "arguments": arguments}.items():
+            if not isinstance(given, Sequence):
+                raise InputTypeError(f"run: {name} is a {type_name(given)}; wanted a list or a tuple")
         num_vertices = self.topology.num_vertices
         for index, one in enumerate(read):
             if np.shape(one) != (num_vertices,):
@@ -332,12 +331,15 @@ class GTS(Engine):
             report.fetched_bytes += moved
             return [np.array(self.backend.to_host(one)) for one in sent]
 
-    def _as_kernel(self, function: Callable[..., None]) -> Any:
-        if self.backend.family == "cpu":
-            return function
-        from dynstore.cuda.compiler import Kernel
+    def _as_kernel(self, name: str, function: Callable[..., None]) -> Any:
+        if self.backend.family != "cpu":
+            from dynstore.cuda.compiler import Kernel
 
-        if isinstance(function, Kernel):
+            if isinstance(function, Kernel):
+                return function
+        if not callable(function):
+            raise InputTypeError(f"run: {name} is a {type_name(function)}; wanted a function")
+        if self.backend.family == "cpu":
             return function
         if function not in self._kernels:
             self._kernels[function] = Kernel(getattr(function, "py_func", function))

@@ -58,7 +58,11 @@ class PageFormat:
             if not 1 <= check_integer("PageFormat", name, getattr(self, name)) <= MAX_ID_PART:
                 raise InputError(f"PageFormat: {name} is {getattr(self, name)}; wanted 1 to {MAX_ID_PART} bytes")
         check_flag("PageFormat", "weighted", self.weighted)
-        size, least = check_integer("PageFormat", "page_bytes", self.page_bytes), self.least_page_bytes
+        check_integer("PageFormat", "page_bytes", self.page_bytes)
+        for name in ("page_bytes", "p", "q"):  # narrow integers of NumPy's would overflow, and JSON takes none
+            object.__setattr__(self, name, int(getattr(self, name)))
+        object.__setattr__(self, "weighted", bool(self.weighted))
+        size, least = self.page_bytes, self.least_page_bytes
         if size % 4 or size < least:
             raise InputError(f"PageFormat: page_bytes is {size}; wanted a multiple of 4, at least {least}")
         if size > self.max_page_bytes:

@@ -209,10 +209,13 @@ def open_topology(path: str | os.PathLike[str], verify: bool = False) -> PagedTo
         pages = arrays.pop("pages")
         if pages.shape != (arrays["ranges"].shape[0], form.page_bytes):
             raise ValueError(f"pages have the shape {pages.shape}")
+        directed, least = manifest["directed"], float(manifest["least_weight"])
+        if not isinstance(directed, bool):
+            raise TypeError(f"directed is {directed!r}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SavedGraphError(f"open_topology: {folder} is no saved topology: {error}") from error
-    return PagedTopology(form, pages, **{name: np.array(part) for name, part in arrays.items()},
-                         directed=bool(manifest["directed"]), least_weight=float(manifest["least_weight"]))  # fmt: skip
+    return PagedTopology(form, pages, **{name: np.array(part) for name, part in arrays.items()}, directed=directed,
+                         least_weight=least)  # fmt: skip
 
 
 def _map_part(path: Path, part: dict[str, Any], dtype: str | None, compare: bool) -> np.ndarray:

@@ -170,6 +170,16 @@ def test_an_empty_graph(backend_name: str) -> None:
         (lambda engine: engine.pagerank(max_iter=1), FailedToConvergeError, "after 1 iterations the ranks still"),
         (lambda engine: engine.betweenness_centrality(k=27), InputError, "k is 27; wanted 1 to 26"),
         (
+            lambda engine: engine.betweenness_centrality(k=2, random_state="x"),
+            InputTypeError,
+            "betweenness_centrality: random_state is 'x'; wanted an integer",
+        ),
+        (
+            lambda engine: engine.betweenness_centrality(k=2, random_state=-1),
+            InputError,
+            "betweenness_centrality: random_state is -1; wanted 0 or more",
+        ),
+        (
             lambda engine: gts.GTS(engine),
             InputTypeError,
             "GTS: topology is a dynstore.gts.*; wanted a PagedTopology",

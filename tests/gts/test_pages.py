@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +155,30 @@ def test_a_folder_gives_the_same_pages(tmp_path: Path, rng: np.random.Generator)
         np.testing.assert_array_equal(getattr(opened, name), getattr(topology, name))
     with pytest.raises(FileExistsError):
         topology.save(tmp_path / "pages")
+
+
+def test_sizes_may_be_integers_of_numpy(tmp_path: Path) -> None:
+    edges: Any = ([0, 1], [1, 2], [1.0, 2.0])
+    wanted = gts.build(edges, page_bytes=64, p=2, q=3, weights=True)
+    sizes: dict[str, Any] = {"page_bytes": np.int8(64), "p": np.int8(2), "q": np.uint8(3), "weights": np.bool_(True)}
+    made = gts.build(edges, **sizes)
+    made.save(tmp_path / "pages")
+    assert gts.open_topology(tmp_path / "pages").format == made.format == wanted.format
+    assert (made.pages == wanted.pages).all()
+
+
+@pytest.mark.parametrize("wrong", [{"directed": 1}, {"directed": None}, {"least_weight": None}, {"least_weight": "x"}])
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_a_manifest_is_checked(tmp_path: Path, wrong: dict[str, Any], is_left_out: bool) -> None:
+    gts.build(([0], [1]), page_bytes=64).save(tmp_path / "pages")
+    path = tmp_path / "pages" / "manifest.json"
+    manifest = json.loads(path.read_text()) | wrong
+    if is_left_out:
+        for name in wrong:
+            del manifest[name]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(SavedGraphError, match="is no saved topology"):
+        gts.open_topology(tmp_path / "pages")
 
 
 def test_a_folder_that_is_damaged(tmp_path: Path) -> None:

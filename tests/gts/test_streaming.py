@@ -193,12 +193,18 @@ def test_levels_can_be_limited(topology: gts.PagedTopology) -> None:
         ({"kind": "bfs"}, InputTypeError, "run: got no start with kind='bfs'"),
         ({"kind": "pagerank", "start": 0}, InputTypeError, "run: got a start with kind='pagerank'"),
         ({"kind": "bfs", "start": 40}, InputError, "run: start has 40; the topology has 40 vertices"),
+        ({"kind": "pagerank", "small": None}, InputTypeError, "run: small is a NoneType; wanted a function"),
+        ({"kind": "pagerank", "large": 3}, InputTypeError, "run: large is a int; wanted a function"),
+        ({"kind": "pagerank", "written": None}, InputTypeError, "run: written is a NoneType; wanted a list or a tuple"),
+        ({"kind": "pagerank", "written": np.zeros(40)}, InputTypeError, "run: written is a numpy.ndarray; wanted a list"),
+        ({"kind": "pagerank", "read": 3}, InputTypeError, "run: read is a int; wanted a list or a tuple"),
+        ({"kind": "pagerank", "arguments": 3}, InputTypeError, "run: arguments is a int; wanted a list or a tuple"),
         ({"kind": "pagerank", "read": [np.zeros(3)]}, InputError, r"run: read\[0\] has the shape \(3,\); wanted \(40,"),
     ],
 )
 def test_wrong_runs(topology: gts.PagedTopology, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        gts.GTS(topology, device="cpu").run(print, print, written=[], **options)
+        gts.GTS(topology, device="cpu").run(**{"small": print, "large": print, "written": [], **options})
 
 
 def test_a_page_that_did_not_arrive_is_not_in_the_cache(

@@ -259,6 +259,15 @@ def test_limits_and_wrong_options() -> None:
             DynamicGraph(store="paged", device="cpu", **options)  # type: ignore[arg-type]
 
 
+def test_options_may_be_numbers_of_numpy() -> None:
+    options: dict[str, Any] = {"page_bits": np.int8(7), "delta_edges": np.uint8(200), "delta_share": np.float32(0.25)}
+    G = DynamicGraph(store="paged", device="cpu", **options)
+    G.insert_edges(np.divmod(np.arange(20_000), 300))
+    G.insert_edges(([0] * 200, range(300, 500)))
+    assert G.statistics() == {"merges": 1, "delta_edges": 200, "dead_slots": 0}
+    assert len(G.edge_table()) == 20_200
+
+
 def test_the_filter_passes_all_edges_and_few_others(backend: Backend) -> None:
     rng = np.random.default_rng(3)
     count = 20_000 if backend.family == "cpu" else 600
