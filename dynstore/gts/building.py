@@ -57,7 +57,7 @@ def build(
     InputError
         If the graph was made with ``renumber=True``, or a size cannot be used.
     LimitError
-        If the graph needs more pages than ``p`` bytes can number.
+        If the graph needs more pages than ``p`` bytes can number, or a weight does not fit float32.
     UnweightedGraphError
         If ``weights`` is True and the edges have no weights.
 
@@ -104,7 +104,7 @@ def build_from_rows(
     Raises
     ------
     LimitError
-        If there are more pages than the format can number.
+        If there are more pages than the format can number, or a weight does not fit float32.
     """
     num_vertices = offsets.shape[0] - 1
     sizes = form.page_bytes, form.vertex_bytes, form.entry_bytes, form.max_slots, form.large_capacity, 8 * form.p
@@ -121,7 +121,7 @@ def build_from_rows(
         k_assign_pages(offsets, sizes, starts, ranges, records)
     starts[count] = num_vertices
     pages = np.zeros((count, form.page_bytes), dtype=np.uint8)
-    bits = np.empty(0, dtype=np.uint32) if weights is None else weights.astype(np.float32).view(np.uint32)
+    bits = np.empty(0, dtype=np.uint32) if weights is None else _as_float32(weights).view(np.uint32)
     units, layout = pages.view(form.unit), tuple(form.layout.tolist())
 
     def write(first: int) -> None:
@@ -135,6 +135,15 @@ def build_from_rows(
     dtype = np.int32 if num_vertices <= MAX_INT32 else np.int64
     least = 0.0 if weights is None or not weights.shape[0] else float(weights.min())
     return PagedTopology(form, pages, starts, ranges, np.diff(offsets).astype(dtype), directed, least)
+
+
+def _as_float32(weights: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        narrow: np.ndarray = weights.astype(np.float32)
+    too_large = np.isinf(narrow) & ~np.isinf(weights)
+    if too_large.any():
+        raise LimitError(f"build: an edge has the weight {float(weights[too_large.argmax()])}; that does not fit float32")
+    return narrow
 
 
 def _is_graph(edges: Any) -> bool:

@@ -157,6 +157,17 @@ def test_a_folder_gives_the_same_pages(tmp_path: Path, rng: np.random.Generator)
         topology.save(tmp_path / "pages")
 
 
+def test_weights_of_a_graph_have_to_fit_float32() -> None:
+    graph = DynamicGraph(weighted=True, weight_dtype="float64", device="cpu")
+    graph.insert_edges(([0, 1, 2], [1, 2, 3], [np.inf, 1e-300, 2.5]))
+    values = gts.build(graph, page_bytes=64, weights=True).rows()[2]
+    assert values is not None
+    assert values.tolist() == [np.inf, 0.0, 2.5]
+    graph.insert_edges([(1, 3, -1e300)])
+    with pytest.raises(LimitError, match=r"build: an edge has the weight -1e\+300; that does not fit float32"):
+        gts.build(graph, page_bytes=64, weights=True)
+
+
 def test_sizes_may_be_integers_of_numpy(tmp_path: Path) -> None:
     edges: Any = ([0, 1], [1, 2], [1.0, 2.0])
     wanted = gts.build(edges, page_bytes=64, p=2, q=3, weights=True)
