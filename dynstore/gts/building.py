@@ -142,7 +142,8 @@ def _as_float32(weights: np.ndarray) -> np.ndarray:
         narrow: np.ndarray = weights.astype(np.float32)
     too_large = np.isinf(narrow) & ~np.isinf(weights)
     if too_large.any():
-        raise LimitError(f"build: an edge has the weight {float(weights[too_large.argmax()])}; that does not fit float32")
+        weight = float(weights[too_large.argmax()])
+        raise LimitError(f"build: an edge has the weight {weight}; that does not fit float32")
     return narrow
 
 

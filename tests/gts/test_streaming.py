@@ -196,7 +196,7 @@ def test_levels_can_be_limited(topology: gts.PagedTopology) -> None:
         ({"kind": "pagerank", "small": None}, InputTypeError, "run: small is a NoneType; wanted a function"),
         ({"kind": "pagerank", "large": 3}, InputTypeError, "run: large is a int; wanted a function"),
         ({"kind": "pagerank", "written": None}, InputTypeError, "run: written is a NoneType; wanted a list or a tuple"),
-        ({"kind": "pagerank", "written": np.zeros(40)}, InputTypeError, "run: written is a numpy.ndarray; wanted a list"),
+        ({"kind": "pagerank", "written": np.zeros(40)}, InputTypeError, "written is a numpy.ndarray; wanted a list"),
         ({"kind": "pagerank", "read": 3}, InputTypeError, "run: read is a int; wanted a list or a tuple"),
         ({"kind": "pagerank", "arguments": 3}, InputTypeError, "run: arguments is a int; wanted a list or a tuple"),
         ({"kind": "pagerank", "read": [np.zeros(3)]}, InputError, r"run: read\[0\] has the shape \(3,\); wanted \(40,"),
