@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.arguments import check_count
 from dynstore.backend import get_backend
 from dynstore.benchmarks.out_of_core.contest import ALGORITHMS, NAMES, USUAL, WAYS, Contest, Options, Plan, Run
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
@@ -78,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     check_outputs(given.json)
+    for name, least in {"edge_factor": 0, "iterations": 1, "repeats": 1}.items():
+        check_count("out_of_core", f"--{name.replace('_', '-')}", getattr(given, name), least)
     ways, algorithms = _listed("way", given.ways, (*WAYS, *SLOTTED)), _listed("algorithm", given.algorithms, ALGORITHMS)
     if "triangles" in algorithms and not given.symmetric:
         raise InputError("out_of_core: triangles of a directed graph; wanted --symmetric")

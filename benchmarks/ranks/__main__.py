@@ -33,6 +33,7 @@ from dynstore.benchmarks.outputs import check_outputs
 from dynstore.benchmarks.ranks.bench import Sizes
 from dynstore.benchmarks.ranks.engines import ENGINES, run_ranks
 from dynstore.benchmarks.ranks.parts import PARTS, run_part
+from dynstore.benchmarks.rmat_pieces import MAX_SCALE
 from dynstore.benchmarks.schema import write_document
 from dynstore.errors import InputError
 
@@ -71,6 +72,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     unknown = [name for name in given.parts if name not in PARTS]
     if unknown:
         raise InputError(f"ranks: unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
+    if not 1 <= given.largest_scale <= MAX_SCALE:
+        raise InputError(f"ranks: --largest-scale is {given.largest_scale}; wanted 1 to {MAX_SCALE}")
     check_outputs(given.json)
     return given
 

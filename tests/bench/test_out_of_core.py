@@ -218,6 +218,9 @@ def test_a_graph_of_any_size_has_pages(scale: int, weighted: bool, wanted: tuple
         (["--algorithms", "triangles"], "out_of_core: triangles of a directed graph; wanted --symmetric"),
         (["--resident", "half"], "out_of_core: --resident is 'half'; wanted numbers by comma"),
         (["--scale", "31"], "out_of_core: --scale is 31; wanted 1 to 30"),
+        (["--iterations", "0"], "out_of_core: --iterations is 0; wanted 1 or more"),
+        (["--repeats", "0"], "out_of_core: --repeats is 0; wanted 1 or more"),
+        (["--edge-factor", "-1"], "out_of_core: --edge-factor is -1; wanted 0 or more"),
     ],
 )
 def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:

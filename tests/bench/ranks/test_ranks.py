@@ -90,6 +90,12 @@ def test_unknown_parts() -> None:
         main(["strong"])
 
 
+@pytest.mark.parametrize("scale", ["-1", "0", "31"])
+def test_the_largest_graph_has_ids_of_int32(scale: str) -> None:
+    with pytest.raises(InputError, match=f"ranks: --largest-scale is {scale}; wanted 1 to 30"):
+        main(["largest", "--largest-scale", scale])
+
+
 def test_rows_are_the_same_on_all_devices(backend) -> None:
     host = get_backend("cpu")
     whole = make_rows(host, 5, 50, 3)
