@@ -243,11 +243,11 @@ class Database:
         """
         if not isinstance(position, bytes) or not position:
             raise InputError(f"positioned: position is {position!r}; wanted bytes, at least one")
-        self._given = position
+        outer, self._given = self._given, position
         try:
             yield
         finally:
-            self._given = b""
+            self._given = outer
 
     def at(self, version: int) -> DynamicGraph:
         """Return a copy of the graph as it was, made from a checkpoint and the log.

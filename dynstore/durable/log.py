@@ -172,7 +172,11 @@ class Log:
         if record.size < LARGE_BYTES:
             append()
         else:
-            Thread(target=append, name="dynstore-append", daemon=True).start()
+            try:
+                Thread(target=append, name="dynstore-append", daemon=True).start()
+            except BaseException as error:
+                done.set_exception(error)
+                raise
 
     def wait(self) -> None:
         """Return when the last record is appended; with ``sync="commit"`` it lasts then.
@@ -272,14 +276,15 @@ class Log:
                 self._sync_now(caller)
 
     def close(self) -> None:
-        """End the threads and close the file; that syncs nothing."""
-        self._checksums.shutdown()
+        """End the threads and close the file; that syncs nothing. An append by another thread is waited for."""
+        self.kill("the database is closed")  # no other append begins
         with self._waiting:
             self._closing = True
             self._waiting.notify_all()
+        self._appended.exception()
         if self._syncer is not None:
             self._syncer.join()
-        self.kill("the database is closed")
+        self._checksums.shutdown()
         if self._file >= 0:
             self.files.close(self._file)
             self._file = -1

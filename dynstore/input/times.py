@@ -124,6 +124,8 @@ def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
         span, dated = length.value, True
     elif isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         span, dated = value.item() if isinstance(value, np.generic) else value, False
+        if isinstance(span, float) and span.is_integer():  # such as 60 * 1e9: as a float it would round times of today
+            span = int(span)
     else:
         raise InputTypeError(f"{caller}: {name} is {shown(value)}; wanted a number, or {SPANS}")
     if not span > 0 or span == float("inf"):

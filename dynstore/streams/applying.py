@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from math import floor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from dynstore.windows.window import Window
 
 __all__ = ["Applier", "Ready"]
+
+# The least time.
+LEAST = -(1 << 63)
 
 
 class Ready(NamedTuple):
@@ -128,9 +132,12 @@ class Applier:
         assert times is not None
         newest = np.maximum.accumulate(times)
         if self.newest is not None:
-            newest = np.maximum(newest, np.asarray(self.newest, newest.dtype))
+            newest = np.maximum(newest, self.newest)
         self.newest = newest[-1].item()
-        keep = times >= newest - lateness
+        if newest.dtype.kind == "f":
+            keep = times >= newest - lateness
+        else:  # the difference of two int64 may need all bits of a uint64
+            keep = newest.view(np.uint64) - times.view(np.uint64) <= min(floor(lateness), (1 << 64) - 1)
         late = len(rows) - int(np.count_nonzero(keep))
         return [rows[keep] if late else rows], late
 
@@ -159,7 +166,7 @@ class Applier:
             return 0
         with last:
             if self._length is not None and ready.newest is not None:
-                given["expire_before"] = ready.newest - self._length + 1
+                given["expire_before"] = max(ready.newest - self._length + 1, LEAST)
                 return int(self.G.update(insert or None, delete or None, **given).late)
             if not delete:
                 self.G.insert_edges(insert, **given)

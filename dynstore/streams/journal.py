@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dynstore.errors import InputError, shown
+from dynstore.errors import InputError, InputTypeError, shown
 from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
@@ -57,10 +57,22 @@ class Start(NamedTuple):
 
 
 def pack(position: Position, newest: Any, start: Start | None = None) -> bytes:
-    """Return how far a stream has come as a record of the log has it; ``start``: of the rows of its window."""
+    """Return how far a stream has come as a record of the log has it; ``start``: of the rows of its window.
+
+    Raises
+    ------
+    InputTypeError
+        For a position of the source that JSON cannot hold.
+    """
     place = None if start is None else start.position
     more = [] if place is None or start is None else [[place.source, place.skip, place.whole], start.newest]
-    return json.dumps([position.source, position.skip, position.whole, newest, *more]).encode()
+    try:
+        return json.dumps([position.source, position.skip, position.whole, newest, *more]).encode()
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(
+            f"Stream: the source's position is {shown(position.source)}; wanted numbers, strings, lists or dicts, "
+            f"as JSON can hold them ({error})"
+        ) from error
 
 
 def unpack(record: bytes) -> tuple[Position, Any, Start | None]:

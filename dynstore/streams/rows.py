@@ -124,6 +124,7 @@ class RowReader:
             )
         self._host = get_backend("cpu")
         self.dated: bool | None = None  # whether times are date-times; None before the first
+        self._texts: bool | None = None  # whether ids are strings; None before the first
 
     def read(self, given: Any) -> Rows:
         """Return rows as columns on the host.
@@ -203,9 +204,14 @@ class RowReader:
 
     def _read_ids(self, name: str, column: Any) -> np.ndarray:
         """Read a column of ids: objects that are strings, or integers of a type that int64 can hold."""
-        ids = read_keys(CALLER, self._host, name, _on_host(column))
-        if isinstance(ids, StringKeys):
-            return ids.all()
+        keys = read_keys(CALLER, self._host, name, _on_host(column))
+        texts = isinstance(keys, StringKeys)
+        ids = keys.all() if isinstance(keys, StringKeys) else keys
+        if len(ids):
+            if self._texts is not None and texts != self._texts:
+                got, before = ("strings", "integers") if texts else ("integers", "strings")
+                raise InputTypeError(f"{CALLER}: `{name}` has {got}; wanted {before}, as the ids before")
+            self._texts = texts
         if ids.dtype == np.uint64:
             high = ids > np.iinfo(np.int64).max
             if high.any():

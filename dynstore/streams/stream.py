@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -145,7 +146,7 @@ class Stream:
         # A log takes rows from the host; of a window it takes what changes, which the graph's device finds.
         on_host = find_journal(G) is not None and window is None
         staging = make_staging(get_backend("cpu") if on_host else G.backend)
-        spans = None if length is None else int(length[0]), None if span is None else span[0]
+        spans = None if length is None else ceil(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
             together = TogetherApplier(G, None, *spans, staging)
             self._engine: Engine = TogetherEngine(G, as_source(source), limits, self._rows, together, staging)

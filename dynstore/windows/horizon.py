@@ -76,15 +76,19 @@ class Horizon:
 
     def bound(self, newest: int | float) -> int | float:
         """Return the time up to which rows leave."""
-        bound = newest - self.length
+        length = math.ceil(self.length) if isinstance(newest, int) else self.length  # so integers stay exact
+        bound = newest - length
         if self.step is not None:
             bound = bound // self.step * self.step
         return math.floor(bound) if isinstance(newest, int) else bound
 
     def count_old(self, backend: Backend, times: Array, newest: int | float) -> int:
         """Return how many of ascending times are up to the bound."""
-        bound = backend.asarray(np.array([self.bound(newest)], times.dtype))
-        return int(backend.xp.searchsorted(times, bound, side="right")[0])
+        bound = self.bound(newest)
+        if times.dtype.kind == "i" and bound < np.iinfo(times.dtype).min:
+            return 0
+        place = backend.xp.searchsorted(times, backend.asarray(np.array([bound], times.dtype)), side="right")
+        return int(place[0])
 
     def select(
         self,

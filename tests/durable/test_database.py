@@ -299,9 +299,13 @@ def test_positions(tmp_path: Path) -> None:
         for wrong in (b"", "18", 18):
             with pytest.raises(InputError, match="positioned: position is"), db.positioned(wrong):
                 pass
+        with db.positioned(b"19"):  # it holds behind an inner block, too
+            with db.positioned(b"20"):
+                pass
+            db.graph.insert_edges([(2, 3)])
     for _ in range(2):
         with opened(tmp_path / "db") as db:
-            assert db.position == b"17"
+            assert db.position == b"19"
             db.checkpoint()
 
 

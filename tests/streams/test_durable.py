@@ -60,6 +60,20 @@ def test_a_position_that_no_stream_has_stored_is_refused(tmp_path: Path, positio
         assert (db.position, db.graph.version, db.graph.number_of_edges()) == (position, 1, 1)
 
 
+@pytest.mark.parametrize("position", [np.int64(3), b"3", {1, 2}])
+def test_a_position_that_the_log_cannot_hold_is_refused(tmp_path: Path, position: Any) -> None:
+    class Placed(Scripted):
+        def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
+            got = super().poll(max_rows, timeout)
+            return got and (got[0], position)
+
+    message = r"Stream: the source's position is .*; wanted numbers, strings, lists or dicts"
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        with pytest.raises(InputError, match=message):
+            Stream(db.graph, Placed([(0, 1)], ends=True)).run()
+        assert (db.position, db.graph.version) == (None, 0)
+
+
 def test_what_is_late_is_late_after_a_restart(tmp_path: Path) -> None:
     times = [10, 20, 30, 12, 31]
     frame = {"source": range(5), "destination": range(1, 6), "time": times}

@@ -146,6 +146,7 @@ def test_a_column_of_cudf_may_have_nulls() -> None:
         ),
         ({"source": np.array([2**63], np.uint64), "destination": [1]}, "`source` has 9223372036854775808 at row 0"),
         ({"source": pl.Series([0, None]), "destination": [1, 2]}, "`source` has 1 nulls; wanted none"),
+        ({"source": ["a"], "destination": ["b"]}, "Stream: `source` has strings; wanted integers, as the ids before"),
     ],
 )
 def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> None:
@@ -157,6 +158,20 @@ def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> Non
     assert len(stream.progress().errors) == 1
     assert pairs_of(G) == {(0, 1)}
     stream.stop()  # the error came once
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("first", [["a"], [0]])
+def test_strings_and_integers_do_not_meet_in_a_batch(first: list[Any], deletes: bool) -> None:
+    other = [0] if first == ["a"] else ["a"]
+    more = {"op": ["-"]} if deletes else {}
+    batches = [{"source": ids, "destination": ids, **more} for ids in (first, other)]
+    G = graph(renumber=True)
+    with pytest.raises(
+        InputError, match=r"^Stream: `source` has (strings; wanted integers|integers; wanted strings), "
+    ):
+        Stream(G, Scripted(*batches, ends=True), batch_edges=10, max_delay=60.0).run()
+    assert G.number_of_edges() == (not deletes)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,53 @@ def test_a_length_is_for_graphs_with_times() -> None:
         Stream(DynamicGraph(device="cpu"), [], "1h")
 
 
+LOW, HIGH = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("times", "length", "left"),
+    [
+        ([4, 5], 1.5, 2),
+        ([4, 5], 0.5, 1),
+        ([4, 5], 1.0, 1),
+        ([LOW, LOW + 9, LOW + 10], 10, 2),
+        ([LOW, HIGH - 1, HIGH], 10, 2),
+        ([2**60, 2**60 + 9, 2**60 + 10], 10.0, 2),
+        ([2**60, 2**60 + 9, 2**60 + 10], 9.5, 2),
+        ([0, HIGH], 1e300, 2),
+    ],
+)
+@pytest.mark.parametrize("form", ["length", "window"])
+def test_lengths_are_exact(form: str, times: list[int], length: float, left: int) -> None:
+    """An edge stays while its time is above the newest one minus the length: fractions and the ends of int64, too."""
+    G = graph(timestamps="int64")
+    window: Any = length if form == "length" else Window(G, length, by="time")
+    rows = {"source": range(len(times)), "destination": range(1, len(times) + 1), "time": times}
+    assert Stream(G, rows, window, batch_edges=1).run().late == 0
+    assert {src for src, _ in pairs_of(G)} == {*range(len(times) - left, len(times))}
+
+
+@pytest.mark.parametrize(
+    ("times", "lateness", "late"),
+    [
+        ([LOW, LOW + 3, LOW], 3, 0),
+        ([LOW, LOW + 3, LOW], 2.5, 1),
+        ([LOW, HIGH, LOW], 2**64 - 1, 0),
+        ([LOW, HIGH, LOW], 2**64 - 2, 1),
+        ([0, HIGH, 0], 1e300, 0),
+        ([0, 2**60 + 10, 2**60, 2**60 - 1], 10.0, 1),
+        ([0.0, 1.5, 0.5, 0.25], 1, 1),
+        ([float("inf"), 3.0], 1, 1),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 10])
+def test_lateness_is_exact(batch: int, times: list[Any], lateness: float, late: int) -> None:
+    rows = {"source": range(len(times)), "destination": range(1, len(times) + 1), "time": times}
+    G = graph()
+    progress = Stream(G, rows, lateness=lateness, batch_edges=batch).run()
+    assert (progress.late, G.number_of_edges()) == (late, len(times) - late)
+
+
 def test_late_and_future_and_repeated_events() -> None:
     frame = pd.DataFrame({"source": range(8), "destination": range(1, 9), "time": [10, 12, 9, 11, 100, 99, 12, 100]})
     for batch in (1, 3, 100):  # what is late does not depend on how rows are cut into batches

@@ -328,6 +328,12 @@ def test_integer_times_stay_exact() -> None:
     assert sorted(named_edges(G)) == [(1, 2), (2, 3)]
     with pytest.raises(InputTypeError, match="`time` is float64; wanted integers, as in the batches before"):
         window.slide([(3, 4)], time=[1.5])
+    H = DynamicGraph(device="cpu")
+    minute = Window(H, 60 * 1e9, by="time")  # a float, as such products are
+    begin = 1_700_000_000 * 10**9 + 100
+    minute.slide([(0, 1), (1, 2)], time=[begin, begin + 1])
+    minute.slide([(2, 3)], time=[begin + 60 * 10**9])
+    assert sorted(named_edges(H)) == [(1, 2), (2, 3)]
 
 
 def test_a_window_does_not_keep_its_graph_from_another() -> None:
