@@ -1,10 +1,9 @@
-"""All kept results as a page: ``python -m dynstore.benchmarks.reports.results_page FOLDER ... > docs/results.md``."""
+"""All kept results as pages: ``python -m dynstore.benchmarks.reports.results_page FOLDER ... --out docs``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,13 +19,13 @@ __all__ = ["main", "render_results"]
 
 MAX_ROWS = 120
 MAX_WIDTH = 100
-HEAD = """# Results
+FRONT = """# Results
 
-All kept measurements, in milliseconds. The page is made from the files under
-`benchmarks/results/`, which also hold the date, the commit, the versions and the machine:
+All kept measurements, in milliseconds. Each file under `benchmarks/results/` also holds the date,
+the commit, the versions and the machine. These pages are made from them:
 
     python -m dynstore.benchmarks.reports.results_page \\
-        benchmarks/results/h200 benchmarks/results/h100 benchmarks/results/host
+        benchmarks/results/h200 benchmarks/results/h100 benchmarks/results/host --out docs
 
 | column | meaning |
 |---|---|
@@ -46,6 +45,7 @@ SUITES = {
     "floors": "Stores on the host beside the least work that they could do.",
     "gpma": "The experiments of the GPMA paper.",
     "graphvine": "The experiments of the GraphVine paper.",
+    "gts": "The experiments of the GTS paper.",
     "host-memory-costs": "A graph in GPU memory, in host memory, and in pages of host memory.",
     "id-costs": "Updates with sparse ids, strings and categories as vertices, beside the numbers 0 to V - 1.",
     "id-ratios": "Updates and a search with a map of ids, beside the same graph without one.",
@@ -53,6 +53,8 @@ SUITES = {
     "lpma": "The experiments of the LPMA paper.",
     "opera-costs": "Batches of updates and queries: one call of `apply`, beside splitting the batch.",
     "out-of-core": "Algorithms on edges in host memory, which a GPU reads in several ways.",
+    "pin-costs": "Updates of a graph with pinned versions, and questions to these.",
+    "pinned-rows": "cuGraph's algorithms on rows in host memory, beside the same rows in GPU memory.",
     "ranks": "A graph that is spread over GPUs, beside one GPU and beside cuGraph on the same GPUs.",
     "slab-hash": "The experiments of the slab hash paper.",
     "slides": "What a `Window` costs, beside updates with only the edges that change.",
@@ -64,8 +66,8 @@ SUITES = {
 }
 
 
-def render_results(folders: Iterable[Path]) -> str:
-    """Return the page, in Markdown: a section a file, in order of folder and name.
+def render_results(folders: Iterable[Path]) -> dict[str, str]:
+    """Return the pages by name, in Markdown: ``results.md``, which lists all files, and a page for each folder.
 
     Parameters
     ----------
@@ -77,25 +79,37 @@ def render_results(folders: Iterable[Path]) -> str:
     InputError
         For a file that is not of that schema, or a folder without files.
     """
-    parts = [HEAD]
+    front, pages, names = [FRONT], {}, []
     for folder in folders:
         paths = sorted(folder.glob("*.json"))
         if not paths:
             raise InputError(f"results_page: no JSON file in '{folder}'; wanted a folder of kept results")
+        names.append(folder.name)
+        parts = [f"# Results: {folder.name}\n\nThe [front page](../results.md) explains the columns.\n"]
+        listed = [f"## {folder.name}\n", "| file | what was measured |", "|---|---|"]
         for path in paths:
             document = json.loads(path.read_text(encoding="utf-8"))
             check_document(document)
-            parts.append("\n".join(_section(f"{folder.name}/{path.name}", document)) + "\n")
-    return "\n".join(parts)
+            listed.append(f"| [{path.stem}](results/{folder.name}.md#{path.stem}) | {_about(document)} |")
+            parts.append("\n".join(_section(path.stem, document)) + "\n")
+        front.append("\n".join(listed) + "\n")
+        pages[f"results/{folder.name}.md"] = "\n".join(parts)
+    front.append("```{toctree}\n:hidden:\n\n" + "".join(f"results/{name}\n" for name in names) + "```\n")
+    return {"results.md": "\n".join(front), **pages}
+
+
+def _about(document: Mapping[str, Any]) -> str:
+    """Return what a file's suite measures, and on which data."""
+    suite = document["suite"]
+    return f"{SUITES.get(suite, f'Suite `{suite}`.')} {document['dataset']['name']}"
 
 
 def _section(name: str, document: Mapping[str, Any]) -> Iterator[str]:
     machine, dataset, rows = document["machine"], document["dataset"], document["rows"]
     hardware = machine.get("gpu") or f"{machine['cpu']}, {machine['cores']} cores"
     size = f"{dataset['edges']:,} edges, {dataset['vertices']:,} vertices"
-    about = SUITES.get(document["suite"], f"Suite `{document['suite']}`.")
     yield f"## {name}\n"
-    yield _fold(f"{about} {hardware}; {dataset['name']}: {size}.") + "\n"
+    yield _fold(f"{_about(document)}: {size}. {hardware}.") + "\n"
     yield _fold_command(document["command"])
     if document["suite"] in TABLES:
         yield ""
@@ -122,10 +136,15 @@ def _fold_command(command: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the page."""
+    """Write the pages."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.reports.results_page", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
-    sys.stdout.write(render_results(parser.parse_args(arguments).folders))
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of results.md")
+    given = parser.parse_args(arguments)
+    for name, page in render_results(given.folders).items():
+        path = given.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
     return 0
 
 

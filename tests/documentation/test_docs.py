@@ -225,6 +225,9 @@ def test_the_readmes_table() -> None:
         new, ours = (_total("h200/drop-in-rmat22.json", f"{way}, {algorithm}") for way in ("cugraph.Graph", "drop-in"))
         step = f"H200: 65,000 of 63 M edges leave and enter, then {title}"
         wanted[step] = [f"a new `cugraph.Graph` {_short(new)}", _short(ours), _short(new / ours)]
+    new, ours = (_total("h100/dask-slides-rmat20.json", way) for way in ("cugraph.dask", "live"))
+    step = "two H100, Dask: 16,000 of 16 M edges leave and enter, then BFS"
+    wanted[step] = [f"`cugraph.dask`, a new graph {_short(new)}", _short(ours), _short(new / ours)]
     assert table == wanted
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["decode_rows", "pack_pieces", "pack_rows"]
+__all__ = ["pack_pieces", "pack_rows"]
 
 # Leaves that are measured and encoded at a time: 64 MiB of plain ids.
 PIECE_LEAVES = 1 << 19
@@ -300,14 +300,3 @@ def _write_weights(packed: PagedRows, first: int, weights: Array) -> None:
     copy_to_host(packed.backend, column, target[first:end])
     if end == packed.num_edges:
         target[end:] = 0
-
-
-def decode_rows(packed: PagedRows) -> Array:
-    """Return all destinations, shape (E,), int32, on the device; ``packed.read_weights()`` has the weights."""
-    backend = packed.backend
-    out = backend.empty(packed.num_edges, np.int32)
-    pages = backend.xp.arange(packed.num_pages, dtype=np.int32)
-    stored = packed.words, packed.places, 0, packed.page_bits
-    kernels = backend.kernels("dynstore.stores.paged")
-    kernels.decode_leaves(packed.leaves, stored, packed.num_edges, pages, 0, out)
-    return out

@@ -17,7 +17,6 @@ __all__ = [
     "d_mix",
     "d_open_leaf",
     "decode_keys",
-    "decode_leaves",
     "encode_leaves",
     "mark_starts",
     "measure_leaves",
@@ -135,20 +134,6 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
 
 
 @njit(cache=True, nogil=True)
-def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_edges, pages, first, out):
-    """Write the destinations of some pages, each at its slots counted from ``first``."""
-    held = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            begin = leaf << LEAF_BITS
-            count = min(LEAF, num_edges - begin)
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
-            for slot in range(count):
-                out[begin - first + slot] = held[slot]
-
-
-@njit(cache=True, nogil=True)
 def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
     """Write ``row << 32 | destination`` of some pages, each at its slots counted from ``first``."""
     held = np.empty(LEAF, np.int64)
@@ -197,21 +182,6 @@ def encode_leaves(
     k_encode_leaves(indices, first, *leaves[:3], places, shift, page_bits, words)
 
 
-def decode_leaves(
-    leaves: tuple[Array, ...],
-    stored: tuple[Array, Array, int, int],
-    num_edges: int,
-    pages: Array,
-    first: int,
-    out: Array,
-) -> None:
-    """Write the destinations of some pages to ``out``, which begins at slot ``first``.
-
-    ``stored``: words, places of pages, shift, page_bits.
-    """
-    k_decode_leaves(*leaves[:3], *stored, num_edges, pages, first, out)
-
-
 def decode_keys(
     leaves: tuple[Array, ...],
     stored: tuple[Array, Array, int, int],
@@ -220,7 +190,10 @@ def decode_keys(
     first: int,
     out: Array,
 ) -> None:
-    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64; else as :func:`decode_leaves`."""
+    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64, which begins at slot ``first``.
+
+    ``stored``: words, places of pages, shift, page_bits.
+    """
     k_decode_keys(*leaves, *stored, num_edges, pages, first, out)
 
 

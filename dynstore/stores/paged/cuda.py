@@ -29,7 +29,6 @@ __all__ = [
     "d_open_leaf",
     "d_read_weight",
     "decode_keys",
-    "decode_leaves",
     "encode_leaves",
     "mark_starts",
     "measure_leaves",
@@ -231,20 +230,6 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
 
 
 @kernel
-def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
-    """Warps stride over the leaves of some pages: write their destinations, from slot ``first`` on."""
-    lane = d_lane()
-    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:
-            value = d_open_leaf(leaves, stored, leaf, marks[leaf], lane)
-            slot = (leaf << LEAF_BITS) + lane
-            if slot < num_edges:
-                out[slot - first] = value
-
-
-@kernel
 def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
     """Warps stride over the leaves of some pages: write the edges' rows and destinations, from slot ``first`` on."""
     lane = d_lane()
@@ -283,22 +268,6 @@ def encode_leaves(
     k_encode_leaves.launch_warps(num_leaves, indices, first, *leaves[:3], places, shift, page_bits, words)
 
 
-def decode_leaves(
-    leaves: tuple[Array, ...],
-    stored: tuple[Array, Array, int, int],
-    num_edges: int,
-    pages: Array,
-    first: int,
-    out: Array,
-) -> None:
-    """Write the destinations of some pages to ``out``, which begins at slot ``first``.
-
-    ``stored``: words, places of pages, shift, page_bits.
-    """
-    num_leaves = pages.shape[0] << stored[3]
-    k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
-
-
 def decode_keys(
     leaves: tuple[Array, ...],
     stored: tuple[Array, Array, int, int],
@@ -307,7 +276,10 @@ def decode_keys(
     first: int,
     out: Array,
 ) -> None:
-    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64; else as :func:`decode_leaves`."""
+    """Write ``row << 32 | destination`` of the edges of some pages to ``out``, int64, which begins at slot ``first``.
+
+    ``stored``: words, places of pages, shift, page_bits.
+    """
     num_leaves = pages.shape[0] << stored[3]
     k_decode_keys.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
 

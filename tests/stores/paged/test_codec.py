@@ -11,9 +11,9 @@ from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.rmat_pieces import OUT, RmatGraph
 from dynstore.errors import InputError
 from dynstore.stores.paged import building
-from dynstore.stores.paged.building import decode_rows, pack_pieces, pack_rows
+from dynstore.stores.paged.building import pack_pieces, pack_rows
 from dynstore.stores.paged.layout import LEAF, WIDTH_MASK, PagedRows
-from tests.stores.paged.searches import find_slots
+from tests.stores.paged.searches import decode_rows, find_slots
 
 MOST = 2**31 - 1
 
@@ -28,7 +28,7 @@ def check(packed: PagedRows, rows: list[list[int]]) -> None:
     """Compare what the leaves and the directory say with the rows that were packed."""
     to_host = packed.backend.to_host
     wanted = [each for row in rows for each in row]
-    assert to_host(decode_rows(packed)).tolist() == wanted
+    assert decode_rows(packed).tolist() == wanted
     ranks, marks, sources = to_host(packed.ranks), to_host(packed.marks), []
     for leaf in range(packed.num_leaves):
         rank = int(ranks[leaf])
@@ -101,13 +101,14 @@ def test_the_widest_leaves_come_back(backend: Backend) -> None:
             widths.fill(32)
         heads, places = building._lay_out(backend, widths, 5)
         heads |= np.uint32(0 if encode else 64)
-        leaves = heads, bases, marks, bases, backend.zeros(1, np.int32)
+        leaves = heads, bases, marks, backend.zeros(2, np.uint32), backend.xp.arange(3, dtype=np.int32)
         words = backend.zeros(int(places[-1]), np.uint32)
         kernels.encode_leaves(indices, 0, leaves, places, 0, 5, words)
-        out = backend.empty(values.shape[0], np.int32)
+        out = backend.empty(values.shape[0], np.int64)
         pages = backend.zeros(1, np.int32)
-        kernels.decode_leaves(leaves, (words, places, 0, 5), values.shape[0], pages, 0, out)
-        assert backend.to_host(out).tolist() == values.tolist()
+        kernels.decode_keys(leaves, (words, places, 0, 5), values.shape[0], pages, 0, out)
+        rows = np.repeat(np.arange(3), [41, 2, 2])
+        assert backend.to_host(out).tolist() == (rows << 32 | values).tolist()
 
 
 @given(st.data())
