@@ -77,10 +77,11 @@ class Crew:
         return self._all(caller, lambda address: self._run(address, ranks.make_identifier), (first,))[0]
 
     def close(self) -> None:
-        """Free what the workers have of the graph."""
-        self.lost = self.lost or "it was closed"
-        if self._end.detach() is not None and self.client.status == "running":
-            self.client.sync(self._end_all)
+        """Free what the workers have of the graph, once the call of another thread has ended."""
+        with _turn:
+            self.lost = self.lost or "it was closed"
+            if self._end.detach() is not None and self.client.status == "running":
+                self.client.sync(self._end_all)
 
     # ------------------------------------------------------------------ calls
 
@@ -108,7 +109,6 @@ class Crew:
         RankError
             If a rank has raised something else, does not come, or is lost. The graph cannot be used any more.
         """
-        self.check(caller)
         addresses = self.addresses[:1] if one else self.addresses
         name = f"result-{uuid4().hex}"
 
@@ -191,6 +191,7 @@ class Crew:
         addresses: Sequence[str] | None = None,
     ) -> list[Any]:
         with _turn:
+            self.check(caller)
             outcomes = self.client.sync(self._gather, caller, start, addresses or self.addresses)
         errors = {rank: outcome.error for rank, outcome in enumerate(outcomes) if outcome.error is not None}
         if errors:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ import pytest
 
 from dynstore.adapters import dask as on_dask
 from dynstore.adapters.dask import DaskGraph
+from dynstore.distributed import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, RankError
-from tests.adapters.dask.clusters import partitions
+from tests.adapters.dask.clusters import partitions, wait_for
 
 ENDS = ["source", "destination"]
 FRAME = pd.DataFrame({"source": [0, 1, 2, 5], "destination": [1, 2, 0, 6], "weight": [1.0, 2.0, 3.0, 4.0]})
@@ -92,6 +95,25 @@ def test_a_client_that_was_closed(client: Any, other: Any) -> None:
         DaskGraph(other)
     with DaskGraph(client) as G:
         assert G.insert_edges([(0, 1)]).inserted == 1
+
+
+def test_a_graph_is_closed_when_the_call_of_another_thread_has_ended(client: Any, tmp_path: Path) -> None:
+    G, answers = DaskGraph(client), []
+    thread = threading.Thread(target=lambda: answers.append(G.run(meet_later, str(tmp_path / "here"))))
+    thread.start()
+    wait_for(str(tmp_path / "here"))
+    G.close()
+    thread.join(30)
+    assert answers == [["met", "met"]]
+    with pytest.raises(RankError, match=r"^run: this graph cannot be used any more: it was closed$"):
+        G.run(meet_later, "")
+
+
+def meet_later(graph: ShardedGraph, path: str) -> str:
+    Path(path).touch()
+    time.sleep(0.3)
+    graph.comm.barrier()
+    return "met"
 
 
 def test_there_is_no_client() -> None:
