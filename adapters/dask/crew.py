@@ -22,6 +22,7 @@ __all__ = ["Crew"]
 
 GRACE = 5.0  # seconds that ranks have to end once one has failed
 LOOK = 1.0  # seconds between two looks at which workers are there
+PAUSE = 0.01  # seconds between two looks at what another client waits for
 # One call of all ranks at a time, of all graphs of this process: NCCL's groups must not wait on one GPU for each other.
 _turn = threading.RLock()
 
@@ -45,6 +46,8 @@ class Crew:
     """
 
     def __init__(self, caller: str, client: Any, workers: Sequence[str] | None) -> None:
+        if client.status != "running":
+            raise InputError(f"{caller}: the client is {client.status}; wanted one that is connected to a cluster")
         self.client = client
         self.lost: str | None = None
         there = list(client.nthreads())
@@ -74,10 +77,11 @@ class Crew:
         return self._all(caller, lambda address: self._run(address, ranks.make_identifier), (first,))[0]
 
     def close(self) -> None:
-        """Free what the workers have of the graph."""
-        self.lost = self.lost or "it was closed"
-        if self._end.detach() is not None and self.client.status == "running":
-            self.client.sync(self._end_all)
+        """Free what the workers have of the graph, once the call of another thread has ended."""
+        with _turn:
+            self.lost = self.lost or "it was closed"
+            if self._end.detach() is not None and self.client.status == "running":
+                self.client.sync(self._end_all)
 
     # ------------------------------------------------------------------ calls
 
@@ -105,7 +109,6 @@ class Crew:
         RankError
             If a rank has raised something else, does not come, or is lost. The graph cannot be used any more.
         """
-        self.check(caller)
         addresses = self.addresses[:1] if one else self.addresses
         name = f"result-{uuid4().hex}"
 
@@ -118,12 +121,25 @@ class Crew:
 
     def check(self, caller: str) -> None:
         """Refuse a graph that has ended."""
+        if self.client.status in ("closing", "closed"):
+            self.lost = self.lost or "its client was closed"
         if self.lost is not None:
             raise RankError(f"{caller}: this graph cannot be used any more: {self.lost}")
+
+    def bring(self, caller: str, rows: Any) -> Any:
+        """Bring rows of the client to rank 0; return their future."""
+        try:
+            return self.client.scatter([rows], workers=[self.addresses[0]], hash=False)[0]
+        except Exception:
+            self.client.sync(self._look, caller)  # the worker may be lost
+            raise
 
     def wait(self, caller: str, futures: Sequence[Any]) -> None:
         """Wait for futures, and raise the error of one that has failed, or if a worker is lost."""
         self.client.sync(self._wait, caller, list(futures))
+        for future in futures:
+            if future.status != "finished":
+                raise future.exception()
 
     def call_frame(
         self, caller: str, function: Callable[..., Any], *args: Any, batches: Sequence[Batch | None] = ()
@@ -175,6 +191,7 @@ class Crew:
         addresses: Sequence[str] | None = None,
     ) -> list[Any]:
         with _turn:
+            self.check(caller)
             outcomes = self.client.sync(self._gather, caller, start, addresses or self.addresses)
         errors = {rank: outcome.error for rank, outcome in enumerate(outcomes) if outcome.error is not None}
         if errors:
@@ -210,21 +227,30 @@ class Crew:
         return [task.result() for task in tasks]
 
     async def _wait(self, caller: str, futures: list[Any]) -> None:
-        wait = require(caller, "distributed").wait
+        wait, end = require(caller, "distributed").wait, monotonic() + LOOK
+        own = [future for future in futures if future.client is self.client]
+        others = [future for future in futures if future.client is not self.client]  # they change on another loop
         there = False
         while not there:
+            with self.client.as_current():  # without this Dask would wait on the loop of the newest client
+                waiting = wait(own, timeout=LOOK)
             try:
-                await wait(futures, timeout=LOOK)
-                there = True
+                await waiting
+                while any(future.status == "pending" for future in others) and monotonic() < end:
+                    await asyncio.sleep(PAUSE)
+                there = all(future.status != "pending" for future in others)
             except TimeoutError:
+                pass
+            if not there:
                 await self._look(caller)
-        for future in futures:
-            if future.status != "finished":
-                raise await future.exception()
+                end = monotonic() + LOOK
 
     async def _look(self, caller: str) -> None:
-        """Raise if a worker is lost."""
-        there = await self.client.nthreads()
+        """Raise if a worker is lost, or the scheduler."""
+        try:
+            there = await self.client.nthreads()
+        except OSError as error:
+            self._stop(f"{caller}: the scheduler cannot be reached: {str(error).rstrip('.')}", error)
         lost = next((address for address in self.addresses if address not in there), None)
         if lost is not None:
             self._lose(caller, lost, None)
@@ -262,5 +288,5 @@ def _end_later(client: Any, group: str, addresses: Sequence[str]) -> None:
 async def _tell(client: Any, function: Callable[..., Any], args: tuple[Any, ...], address: str) -> None:
     """Call a function of a graph on a worker, if that is there."""
     with suppress(OSError):  # a worker, or the cluster, may end at any time
-        if address in await client.nthreads():
+        if client.status == "running" and address in await client.nthreads():
             await client.run(function, *args, workers=[address], on_error="ignore")

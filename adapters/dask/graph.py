@@ -49,7 +49,8 @@ class DaskGraph(Queries):
     Raises
     ------
     InputError
-        For options that cannot be used, workers that are not there, or two of them on one GPU.
+        For options that cannot be used, a client that is not connected, workers that are not there, or two of them on
+        one GPU.
     MissingDependencyError
         Without Dask.
     RankError
@@ -74,7 +75,11 @@ class DaskGraph(Queries):
         **graph_options: Any,
     ) -> None:
         caller, distributed = "DaskGraph", require("DaskGraph", "distributed")
-        client = distributed.default_client() if client is None else client
+        if client is None:
+            try:
+                client = distributed.default_client()
+            except ValueError:  # Dask has none
+                raise InputError(f"{caller}: there is no client yet; make a distributed.Client, or pass one") from None
         if not isinstance(client, distributed.Client):
             raise InputTypeError(f"{caller}: client is a {type_name(client)}; wanted a distributed.Client")
         if client.asynchronous:

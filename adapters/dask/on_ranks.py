@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dynstore.adapters.dask.ranks import Kept, Rank, keep
-from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
@@ -64,13 +64,11 @@ def look_up(rank: Rank, rows: Any, name: str, ends: tuple[str, str]) -> Any:
     return rank.graph.backend.to_host(answers) if rank.graph.comm.rank == 0 else None
 
 
-def look_up_frame(rank: Rank, rows: Any, name: str, ends: tuple[str, str]) -> Kept:
-    """Look up the rows that are here; keep them with the answers."""
+def look_up_frame(rank: Rank, rows: Any, name: str, ends: tuple[str, str], meta: bytes) -> Kept:
+    """Look up the rows that are here; keep them with the answers. ``meta``: a frame without rows, pickled."""
     graph = rank.graph
     answers = getattr(graph, name)([] if rows is None else rows, *ends)
-    if rows is None:
-        nothing = graph.backend.nothing(graph.shard.vertex_dtype)
-        rows = make_frame(graph.backend, {ends[0]: nothing, ends[1]: nothing}, graph.shard.frames)
+    rows = pickle.loads(meta) if rows is None else rows
     return keep(rows[list(ends)].assign(**{ANSWERS[name]: answers}))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.adapters.libraries import require
-from dynstore.input.forms import WEIGHT
+from dynstore.errors import InputError
+from dynstore.input.forms import WEIGHT, check_form, open_edges
 
 if TYPE_CHECKING:
     from dynstore.adapters.dask.crew import Crew
@@ -51,8 +52,10 @@ def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence
         return None
     if is_dask_frame(edges):
         return _place_partitions(caller, crew, watch, edges, names)
-    futures = crew.client.scatter([edges], workers=[crew.addresses[0]], hash=False)
-    return Batch(futures, [[futures[0].key], *([] for _ in crew.addresses[1:])])
+    edges = open_edges(caller, edges)
+    check_form(caller, edges)
+    future = crew.bring(caller, edges)
+    return Batch([future], [[future.key], *([] for _ in crew.addresses[1:])])
 
 
 def _place_partitions(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> Batch:
@@ -74,6 +77,15 @@ def _place_partitions(caller: str, crew: Crew, watch: Watch, edges: Any, names: 
     return Batch(futures, keys)
 
 
+def _check_cluster(caller: str, client: Any, future: Any) -> None:
+    """Refuse a partition of another cluster; one of another client of the same cluster will do."""
+    if future.client is client:
+        return
+    there, here = (each.scheduler.address for each in (future.client, client))
+    if there != here:
+        raise InputError(f"{caller}: the frame is on the cluster of {there}; wanted the graph's cluster, {here}")
+
+
 def ready_partitions(caller: str, client: Any, edges: Any) -> list[Any] | None:
     """Return the futures that the partitions of a frame are, or None if Dask still has to compute some of them."""
     alias = require(caller, "dask._task_spec").Alias  # a second name of a task
@@ -83,6 +95,7 @@ def ready_partitions(caller: str, client: Any, edges: Any) -> list[Any] | None:
         while isinstance(graph.get(key), alias):
             key = graph[key].target
         if isinstance(graph.get(key), future):
+            _check_cluster(caller, client, graph[key])
             found.append(graph[key])
         elif key not in graph and key in client.futures:
             found.append(future(key, client))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,8 @@ class Queries:
             watch.ranks()
             if not is_dask_frame(edges):
                 return self._crew.call(name, on_ranks.look_up, name, ends, batches=[batch])[0]
-            return self._crew.call_frame(name, on_ranks.look_up_frame, name, ends, batches=[batch])[0]
+            meta = pickle.dumps(edges._meta)
+            return self._crew.call_frame(name, on_ranks.look_up_frame, name, ends, meta, batches=[batch])[0]
 
     def degree(self, vertices: Any = None) -> Any:
         """Return the sum of in-degree and out-degree.

@@ -262,7 +262,8 @@ def keep(frame: Any, more: Any = None) -> Kept:
 
 
 def _join(parts: Sequence[Any]) -> Any:
-    """Return partitions as one frame; None if there are none."""
+    """Return partitions as one frame; None if there are none. Empty ones are left out: their dtypes may be any."""
+    parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) < 2:
         return parts[0] if parts else None
     return require("DaskGraph", type(parts[0]).__module__.partition(".")[0]).concat(parts, ignore_index=True)

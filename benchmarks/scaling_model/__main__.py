@@ -221,14 +221,19 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _check(given: argparse.Namespace) -> None:
-    if 1 not in given.ranks or min(given.ranks + given.predict) < 1:
+    if 1 not in given.ranks or min(given.ranks) < 1:
         raise InputError(f"scaling_model: --ranks is {given.ranks}; wanted 1 and other numbers above it")
-    if given.scale < 6:
-        raise InputError(f"scaling_model: --scale is {given.scale}; wanted 6 or more")
+    if min(given.predict) < 1:
+        raise InputError(f"scaling_model: --predict is {given.predict}; wanted numbers of 1 or more")
+    least = {"scale": 6, "predict_scale": 1, "edge_factor": 1, "batch": 1, "steps": 1}
+    for name, lowest in least.items():
+        value = getattr(given, name)
+        if value is not None and value < lowest:
+            raise InputError(f"scaling_model: --{name.replace('_', '-')} is {value}; wanted {lowest} or more")
     for name in ("latency_us", "gb_per_s"):
         value = getattr(given, name)
-        if value is not None and value <= 0:
-            raise InputError(f"scaling_model: --{name.replace('_', '-')} is {value:g}; wanted more than 0")
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"scaling_model: --{name.replace('_', '-')} is {value:g}; wanted a number above 0")
     check_outputs(given.json)
 
 

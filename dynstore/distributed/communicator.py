@@ -47,7 +47,7 @@ class Communicator(ABC):
         Returns
         -------
         list
-            In order of the ranks.
+            In order of the ranks. Do not change the values: ranks that are threads get the same objects.
 
         Raises
         ------

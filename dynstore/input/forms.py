@@ -22,6 +22,7 @@ __all__ = [
     "GAPS_MARK",
     "bring_columns",
     "brings_weights",
+    "check_form",
     "check_labels",
     "check_lengths",
     "check_names",
@@ -155,12 +156,17 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
             )
         columns = [("src", edges[0]), ("dst", edges[1])]
         return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
-    if not is_frame(edges):
-        raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}{_form_hint(edges)}")
+    check_form(caller, edges)
     wanted = [name for name in names if name is not None]
     check_labels(caller, column_names(edges), wanted)
     edges = without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
+
+
+def check_form(caller: str, edges: Any) -> None:
+    """Refuse what :func:`open_edges` has returned if it is neither a frame nor a tuple."""
+    if not isinstance(edges, tuple) and not is_frame(edges):
+        raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}{_form_hint(edges)}")
 
 
 def check_lengths(caller: str, columns: list[tuple[str, Any]], extra: Mapping[str, Any] | None = None) -> None:

@@ -78,7 +78,10 @@ def make_frame(backend: Backend, columns: Mapping[str, Array], frames: Frames = 
 def _make_pandas_frame(columns: Mapping[str, np.ndarray]) -> Frame:
     import pandas
 
-    frame: Frame = pandas.DataFrame(columns)
+    def column(array: np.ndarray) -> Any:  # pandas does not find the dtype of strings for a column without any
+        return pandas.Series(array, dtype=pandas.Series([""]).dtype) if _is_text(array) else array
+
+    frame: Frame = pandas.DataFrame({name: column(array) for name, array in columns.items()})
     return frame
 
 

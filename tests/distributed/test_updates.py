@@ -77,6 +77,18 @@ def test_undirected_edges_are_where_both_ends_are() -> None:
     assert run(program) == [((2, 2), [[3, 25]], 1), ((2, 2), [[12, 12]], 1), ((2, 2), [], 1)]
 
 
+def test_tables_of_ranks_without_edges_have_the_same_dtypes() -> None:
+    def program(comm: Communicator):
+        G = ShardedGraph(comm, renumber=True, frames="pandas", weighted=True)
+        G.insert_edges([("a", "b", 1.0)])
+        table = G.edge_table()
+        return len(table), table.dtypes.tolist()
+
+    (some, wanted), *others = sorted(run(program), reverse=True, key=lambda found: found[0])
+    assert (some, [len(wanted)]) == (1, [3])
+    assert others == [(0, wanted)] * 2
+
+
 def test_vertices_without_edges() -> None:
     def program(comm: Communicator):
         dense, named = ShardedGraph(comm), ShardedGraph(comm, renumber=True)

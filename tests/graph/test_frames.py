@@ -70,6 +70,17 @@ def test_no_rows_and_no_ids(frames: str) -> None:
     assert (found.to_pylist() if frames == "pyarrow" else found.to_list()) == [True, True]
 
 
+def test_strings_have_one_dtype_with_and_without_rows() -> None:
+    G = DynamicGraph(renumber=True, frames="pandas", device="cpu")
+    G.insert_edges([("a", "b")])
+    wanted = pd.Series(["a"]).dtype
+    for _ in range(2):
+        assert G.edge_table().dtypes.tolist() == [wanted, wanted]
+        assert dynstore.bfs(G, "b")["predecessor"].dtype == wanted  # it has nulls alone
+        G.delete_edges([("a", "b")])
+    assert len(G.edge_table()) == 0
+
+
 def test_the_default_is_pandas_on_the_host() -> None:
     G = DynamicGraph(device="cpu")
     assert G.frames == "auto"

@@ -143,7 +143,13 @@ def test_chosen_calls(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--ranks", "2", "4"], r"--ranks is \[2, 4\]; wanted 1 and other numbers above it"),
         (["--scale", "3"], "--scale is 3; wanted 6 or more"),
-        (["--latency-us", "-1"], "--latency-us is -1; wanted more than 0"),
+        (["--predict", "8", "0"], r"--predict is \[8, 0\]; wanted numbers of 1 or more"),
+        (["--predict-scale", "0"], "--predict-scale is 0; wanted 1 or more"),
+        (["--edge-factor", "0"], "--edge-factor is 0; wanted 1 or more"),
+        (["--batch", "0"], "--batch is 0; wanted 1 or more"),
+        (["--steps", "-1"], "--steps is -1; wanted 1 or more"),
+        (["--latency-us", "-1"], "--latency-us is -1; wanted a number above 0"),
+        (["--gb-per-s", "nan"], "--gb-per-s is nan; wanted a number above 0"),
     ],
 )
 def test_wrong_options(arguments: list[str], text: str) -> None:
