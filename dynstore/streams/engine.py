@@ -103,6 +103,7 @@ class Engine:
         self._unfinished: Callable[[], None] | None = None  # finishes the batch that was applied last
         self._finished_s = 0.0  # what that took
         self._threads: list[Thread] = []
+        self._owner: Thread | None = None
         self._asking = Lock()  # of the threads that ask while no thread owns the graph
         known = resume(G, applier.window)
         self._is_logged, reach = known is not None, None
@@ -123,6 +124,7 @@ class Engine:
         self.meter.begin()
         works = {"reader": self._read, "owner": self._own}
         self._threads = [Thread(target=works[name], name=f"dynstore-{name}", daemon=True) for name in works]
+        self._owner = self._threads[-1]
         self.state = "running"
         for thread in self._threads:
             thread.start()
@@ -151,6 +153,17 @@ class Engine:
 
     def ask(self, question: Question, now: bool) -> None:
         """Answer a question: by the owner if there is one, else here; ``now``: after all rows that have arrived."""
+        if current_thread() is self._owner:  # asked by another question, whose thread cannot wait for itself
+            if now:
+                question.future.set_exception(
+                    InputError(
+                        "ask: at is 'now' (as for drain) within a question; wanted 'applied', "
+                        "as no row is applied before the question returns"
+                    )
+                )
+            else:
+                self._answer(question)
+            return
         with self.pending.changed:
             if self.state == "running" and not self.over.is_set():
                 question.upto = self.pending.arrived if now else 0

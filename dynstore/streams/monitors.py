@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,9 @@ class Delivery:
             self._changed.notify_all()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until the callback has returned from all ticks; return whether it has."""
+        """Wait until the callback has returned from all ticks; return whether it has. It does not wait for itself."""
+        if current_thread() is self._thread:
+            return True
         with self._changed:
             return self._changed.wait_for(lambda: self._next is None and not self._busy, timeout)
 

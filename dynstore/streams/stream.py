@@ -220,6 +220,8 @@ class Stream:
     def drain(self, timeout: float | None = None) -> None:
         """Wait until all rows that have arrived so far are applied, and callbacks have returned. The stream goes on.
 
+        A callback may call this; it does not wait for itself. A question may not.
+
         Parameters
         ----------
         timeout : float, optional
@@ -229,6 +231,8 @@ class Stream:
         ------
         TimeoutError
             If the time is up before that.
+        InputError
+            Within a question.
         Exception
             The error that has ended the stream in the meantime.
         """
@@ -332,7 +336,7 @@ class Stream:
         Raises
         ------
         InputError
-            For any other value of ``at``.
+            For any other value of ``at``. The future raises one for "now" within a question.
         """
         if not callable(query):
             raise InputTypeError(f"ask: query is {query!r}; wanted a function of the graph")

@@ -13,7 +13,7 @@ import pytest
 
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import InputError, StreamError
-from dynstore.streams import Tick
+from dynstore.streams import Tick, engine
 from tests.streams.scripted import SOON, Scripted, graph, path, wait_until
 
 # ---------------------------------------------------------------------- monitors
@@ -156,3 +156,29 @@ def test_a_question_whose_rows_are_never_applied_fails() -> None:
     stopping.join(SOON)
     with pytest.raises(StreamError, match="the stream has ended before"):
         late.result(SOON)
+
+
+def test_a_question_may_ask_another_but_not_wait_for_rows() -> None:
+    with Stream(graph(), Scripted(), max_delay=0.0).start() as stream:
+        assert stream.ask(lambda _: stream.ask(DynamicGraph.number_of_edges).result(SOON)).result(SOON) == 0
+        for wait in (lambda _: stream.ask(len, at="now").result(SOON), lambda _: stream.drain(SOON)):
+            with pytest.raises(InputError, match="within a question; wanted 'applied'"):
+                stream.ask(wait).result(SOON)
+        stream.drain(SOON)  # the stream goes on
+
+
+def test_a_callback_may_drain_and_stop_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "CLOSING_S", 10 * SOON)  # what it would wait for itself
+    G, source, seen = graph(), Scripted(), []
+    stream = Stream(G, source, max_delay=0.0)
+
+    def end(_: Tick) -> None:
+        stream.drain(SOON)
+        stream.stop()
+        seen.append(G.number_of_edges())
+
+    stream.monitor("pagerank", end)
+    stream.start()
+    source.queue.put([(0, 1), (1, 2)])
+    wait_until(lambda: bool(seen))
+    assert seen == [2]
