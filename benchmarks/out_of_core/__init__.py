@@ -1,7 +1,7 @@
 """Graphs whose edges lie in host memory: ``python -m dynstore.benchmarks.out_of_core``.
 
-An R-MAT graph, numbered by falling degree, is made on the device, piece by piece, and packed into pages of pinned host
-memory. Algorithms then read it in each of several ways:
+An R-MAT graph is made on the device, piece by piece, and packed into pages of pinned host memory. Vertices are numbered
+by falling degree, or as ``--order`` says. Algorithms then read the graph in each of several ways:
 
 - zero-copy: kernels read plain pages in place;
 - raw: plain pages are streamed through buffers;
@@ -15,8 +15,9 @@ of the bound: the time that these bytes take at the link's measured speed, divid
 are those of one iteration. All ways have to give the same answers; else the exit status is 1. With ``--json`` the file
 is written after each run, so that what is there stays if the rest is stopped. Progress is on stderr.
 
-Shortest paths (``sssp``) read weights of 1 to 100 from the most connected vertex on. Betweenness has ``--sources``
-searches, which share their passes. Triangles need ``--symmetric``; with ``--triangle-bytes`` they come in blocks.
+Searches begin at the most connected vertex. Shortest paths (``sssp``) read weights of 1 to 100. Betweenness has
+``--sources`` searches, which share their passes. Triangles need ``--symmetric``; with ``--triangle-bytes`` they come in
+blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from dynstore.backend import get_backend
 from dynstore.benchmarks.out_of_core.contest import ALGORITHMS, NAMES, USUAL, WAYS, Contest, Options, Plan, Run
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
 from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.rmat_pieces import RmatGraph
+from dynstore.benchmarks.rmat_pieces import ORDERS, RmatGraph
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import percentiles
 from dynstore.errors import InputError, unknown_name
@@ -69,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--resident", default="0", help="shares of the pages that stay on the device, by comma")
     parser.add_argument("--algorithms", default=",".join(USUAL), help=f"some of {', '.join(ALGORITHMS)}, by comma")
     parser.add_argument("--symmetric", action="store_true", help="each edge in both directions")
+    parser.add_argument("--order", default=ORDERS[0], help=f"how vertices are numbered: {', '.join(ORDERS)}")
     parser.add_argument("--iterations", type=int, default=10, help="of PageRank")
     parser.add_argument("--sources", type=int, default=4, help="of betweenness")
     parser.add_argument("--triangle-bytes", type=int, help="device memory for triangles; default: a share of the free")
@@ -93,16 +95,15 @@ def main(arguments: list[str] | None = None) -> int:
     backend = get_backend(given.device)
     links = measure_links(backend, *backend.pinned(COPIED_BYTES // 4, np.uint32))
     print(f"link: {links.bytes_a_second / 1e9:.1f} GB/s, {links.requests_a_second / 1e6:.1f} M requests/s", flush=True)
-    graph = RmatGraph(backend, given.scale, given.edge_factor, given.seed, given.symmetric)
+    graph = RmatGraph(backend, given.scale, given.edge_factor, given.seed, given.symmetric, given.order)
     contest = Contest(graph, Options(given.iterations, given.sources, given.triangle_bytes))
     rows = [_link_row(backend, links)]
 
     def write() -> None:
         if given.json is not None:
-            dataset = {
-                "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": graph.num_vertices,
-                "edges": given.edge_factor << given.scale, "seed": given.seed,
-            }  # fmt: skip
+            name = f"rmat:{given.scale}:{given.edge_factor}{_shown_order(given.order)}"
+            edges = given.edge_factor << given.scale
+            dataset = {"name": name, "vertices": graph.num_vertices, "edges": edges, "seed": given.seed}
             agree = not contest.disagreements
             write_document(given.json, "out-of-core", arguments, dataset, rows, agree, module="out_of_core")
 
@@ -120,6 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
     for line in contest.disagreements:
         print(f"DISAGREEMENT: {line}")
     return int(bool(contest.disagreements))
+
+
+def _shown_order(order: str) -> str:
+    return "" if order == ORDERS[0] else f", {order} order"
 
 
 def _row(backend: Backend, run: Run) -> dict[str, Any]:

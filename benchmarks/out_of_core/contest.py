@@ -267,7 +267,7 @@ class Contest:
         try:
             self._check_time(plan)
             self.say("building slotted pages")
-            pages = SlottedPages(kept.pop(), not self._graph.is_symmetric, self.say)
+            pages = SlottedPages(kept.pop(), not self._graph.is_symmetric, self._graph.hub, self.say)
         except (MemoryError, _TimeUpError) as error:
             self._leave_out("slotted pages", error)
             return
@@ -309,9 +309,9 @@ class Contest:
         if algorithm == "pagerank":
             return pagerank(reader, self._degrees, max_iter=self._options.iterations, tol=0.0)[0]
         if algorithm == "bfs":
-            return bfs(reader, 0, symmetric=symmetric, into=into)[0]
+            return bfs(reader, self._graph.hub, symmetric=symmetric, into=into)[0]
         if algorithm == "sssp":
-            return sssp(reader, 0)[0]
+            return sssp(reader, self._graph.hub)[0]
         if algorithm == "triangles":
             return triangle_count(reader, self._options.triangle_bytes)
         if algorithm == "betweenness":

@@ -60,12 +60,14 @@ class SlottedPages:
     packed : PagedRows
         Of the out-edges, not encoded: their words are the destinations. They are read now, and not kept.
     directed : bool
+    source : int
+        Where searches begin.
     say : callable
         Shows a line.
     """
 
-    def __init__(self, packed: PagedRows, directed: bool, say: Callable[[str], None]) -> None:
-        self.backend, self._say = packed.backend, say
+    def __init__(self, packed: PagedRows, directed: bool, source: int, say: Callable[[str], None]) -> None:
+        self.backend, self._source, self._say = packed.backend, source, say
         offsets = packed.backend.to_host(packed.offsets)
         weights = None if packed.weights_on_host is None else packed.weights_on_host[: packed.num_edges]
         form = make_format(packed.num_vertices, packed.num_edges, weights is not None)
@@ -83,11 +85,13 @@ class SlottedPages:
         """Return the streams and copies with which an algorithm takes the least time, with no page on the device."""
         if algorithm in self._best:
             return self._best[algorithm]
-        run_streamed(self._keeper, algorithm, TRIED_ITERATIONS)  # warms up
+        run_streamed(self._keeper, algorithm, TRIED_ITERATIONS, self._source)  # warms up
         times = {}
         for copies in TRIED:
             streamer = self._stream(copies, 0, "fixed")
-            times[copies] = time_call(self.backend, run_streamed, streamer, algorithm, TRIED_ITERATIONS)[1]
+            times[copies] = time_call(self.backend, run_streamed, streamer, algorithm, TRIED_ITERATIONS, self._source)[
+                1
+            ]
             self._say(f"{algorithm} with {copies}: {times[copies]:.1f} ms")
         best = self._best[algorithm] = min(times, key=lambda copies: times[copies])
         print(f" gts: {algorithm} with {best}", flush=True)
@@ -109,11 +113,12 @@ class SlottedPages:
         """
         copies, cache = (PAPER, "lru") if way == "gts-paper" else (self._choose(algorithm), "fixed")
         streamer, times = self._stream(copies, int(resident * self.topology.num_pages), cache), []
-        answer = run_streamed(streamer, algorithm, iterations)
+        given = streamer, algorithm, iterations, self._source
+        answer = run_streamed(*given)
         for _ in range(repeats):
             streamer.report = RunReport()
             with quiet():
-                times.append(time_call(self.backend, run_streamed, streamer, algorithm, iterations)[1])
+                times.append(time_call(self.backend, run_streamed, *given)[1])
         report = streamer.report
         return answer, times, report.page_bytes + report.sent_bytes + report.fetched_bytes
 

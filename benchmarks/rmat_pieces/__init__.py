@@ -1,4 +1,4 @@
-"""R-MAT graphs of any size, made on the device in pieces, in order of degree: rows that ascend, no edge twice.
+"""R-MAT graphs of any size, made on the device in pieces: rows that ascend, no edge twice.
 
 A graph is its events, and an event is a function of its number and the seed. So a piece of the rows is made by drawing
 all events again, and keeping those of these rows. The device never holds more than a piece.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.errors import InputError
+from dynstore.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["INTO", "MAX_SCALE", "OUT", "ROWS", "RmatGraph", "count_keys"]
+__all__ = ["INTO", "MAX_SCALE", "ORDERS", "OUT", "ROWS", "RmatGraph", "count_keys"]
 
 MAX_SCALE = 30
+ORDERS = "degree", "native", "permuted"
 # Which edges a row has, as bits: those that leave the vertex, those that arrive.
 OUT, INTO = 1, 2
 # Events of a piece, at most, unless one vertex has more: some 4 GiB of keys.
@@ -49,7 +50,7 @@ def count_keys(backend: Backend, keys: Array, low: int, high: int) -> Array:
 
 
 class RmatGraph:
-    """A directed or symmetric graph of ``2**scale`` vertices, numbered by falling number of drawn ends.
+    """A directed or symmetric graph of ``2**scale`` vertices.
 
     Parameters
     ----------
@@ -59,16 +60,33 @@ class RmatGraph:
         dropped. The graph is the same on every device.
     symmetric : bool
         Whether each edge is there in both directions.
+    order : {"degree", "native", "permuted"}
+        How vertices are numbered: by falling number of drawn ends, as they are drawn, or at random.
+
+    Attributes
+    ----------
+    hub : int
+        The vertex with the most drawn ends.
 
     Raises
     ------
     InputError
-        For a scale outside 1 to 30.
+        For a scale outside 1 to 30, or an unknown order.
     """
 
-    def __init__(self, backend: Backend, scale: int, edge_factor: int, seed: int, symmetric: bool = False) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        scale: int,
+        edge_factor: int,
+        seed: int,
+        symmetric: bool = False,
+        order: str = ORDERS[0],
+    ) -> None:
         if not 1 <= scale <= MAX_SCALE:
             raise InputError(f"out_of_core: --scale is {scale}; wanted 1 to {MAX_SCALE}")
+        if order not in ORDERS:
+            raise unknown_name("out_of_core", "order", order, ORDERS)
         self.backend, self.num_vertices, self.is_symmetric = backend, 1 << scale, symmetric
         self._events = edge_factor << scale, scale, seed
         self._kernels = backend.kernels("dynstore.benchmarks.rmat_pieces")
@@ -76,11 +94,24 @@ class RmatGraph:
         drawn = {OUT: backend.zeros(self.num_vertices, np.int32), INTO: backend.zeros(self.num_vertices, np.int32)}
         self._kernels.count_ends(*self._events, drawn[OUT], drawn[INTO])
         both = drawn[OUT] + drawn[INTO]
-        order = xp.argsort(-both.astype(np.int64) * self.num_vertices + xp.arange(self.num_vertices))
+        drawn_as = self._order_vertices(both, order, seed)
         self._ranks = backend.empty(self.num_vertices, np.int32)
-        self._ranks[order] = xp.arange(self.num_vertices, dtype=np.int32)
+        self._ranks[drawn_as] = xp.arange(self.num_vertices, dtype=np.int32)
+        self.hub = int(self._ranks[xp.argmax(both)])
         kept = {OUT | INTO: both} if symmetric else drawn
-        self._bounds = {kind: self._cut(counts[order]) for kind, counts in kept.items()}
+        self._bounds = {kind: self._cut(counts[drawn_as]) for kind, counts in kept.items()}
+
+    def _order_vertices(self, ends: Array, order: str, seed: int) -> Array:
+        """Return the vertices as they are drawn, in the order of their numbers."""
+        xp = self.backend.xp
+        vertices = xp.arange(self.num_vertices)
+        if order == "native":
+            return vertices
+        if order == "degree":
+            return xp.argsort(-ends.astype(np.int64) * self.num_vertices + vertices)
+        mixed = (vertices.astype(np.uint64) + np.uint64(seed)) * SPREAD_LOW  # different numbers stay different
+        mixed ^= mixed >> np.uint64(29)
+        return xp.argsort(mixed * SPREAD_HIGH)
 
     def _cut(self, counts: Array) -> list[tuple[int, int, int]]:
         """Return ranges of rows, and how many events each has."""

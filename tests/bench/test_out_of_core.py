@@ -13,7 +13,7 @@ from dynstore.benchmarks import rmat_pieces
 from dynstore.benchmarks.out_of_core import ALGORITHMS, USUAL, WAYS, main
 from dynstore.benchmarks.out_of_core import contest as out_of_core_contest
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED_ALGORITHMS, SlottedPages, make_format
-from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
+from dynstore.benchmarks.rmat_pieces import INTO, ORDERS, OUT, RmatGraph
 from dynstore.errors import InputError
 
 
@@ -36,6 +36,23 @@ def test_rows_are_a_sorted_graph_by_falling_degree() -> None:
     assert degrees[0] > 5 * np.median(degrees)
     assert keys_of(graph, INTO).tolist() == np.sort(columns * 256 + rows).tolist()
     assert keys_of(RmatGraph(get_backend("cpu"), 8, 8, 4), OUT).tolist() != keys.tolist()
+
+
+def test_orders_number_the_same_graph(backend: Backend) -> None:
+    """A search from the most connected vertex reaches as many vertices, and degrees are the same ones."""
+    degrees, hubs = {}, {}
+    for order in ORDERS:
+        graph = RmatGraph(backend, 6, 6, 3, order=order)
+        keys = keys_of(graph, OUT)
+        assert keys.tolist() == keys_of(RmatGraph(get_backend("cpu"), 6, 6, 3, order=order), OUT).tolist()
+        ends = np.bincount(keys // 64, minlength=64) + np.bincount(keys % 64, minlength=64)
+        degrees[order], hubs[order] = ends, graph.hub
+    assert hubs["degree"] == 0
+    assert len({ends[hubs[order]] for order, ends in degrees.items()}) == 1
+    assert len({tuple(np.sort(ends)) for ends in degrees.values()}) == 1
+    assert len({tuple(ends) for ends in degrees.values()}) == 3
+    with pytest.raises(InputError, match="unknown order 'random'"):
+        RmatGraph(backend, 6, 6, 3, order="random")
 
 
 def test_a_graph_is_the_same_on_every_device_and_in_pieces(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
