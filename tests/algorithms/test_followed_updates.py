@@ -163,12 +163,14 @@ def test_of_results_that_nothing_is_weighed_for_few_are_timed(
     graph = dynstore.DynamicGraph(directed=False, device=device)
     graph.insert_edges((np.arange(20), np.roll(np.arange(20), 1)))
     monitor, times = graph.track("weakly_connected_components"), []
-    monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 0)  # no change is kept
+    for name in ("MIN_KEPT", "MAX_SHARE"):  # no change is kept, unless it has no edge
+        monkeypatch.setattr(f"dynstore.graph.tracked.{name}", 0)
     start = type(graph.backend).start_timer
     monkeypatch.setattr(type(graph.backend), "start_timer", lambda backend: times.append(1) or start(backend))
     results = 3 * MOST_UNUSED
-    for _ in range(results):
-        graph.insert_edges(tuple(rng.integers(0, 20, (2, 5))))
+    pairs = rng.permutation(np.stack(np.triu_indices(20, 2), axis=1))  # all but one are new
+    for step in range(results):
+        graph.insert_edges(tuple(pairs[5 * step : 5 * step + 5].T))
         compare(monitor.result(), dynstore.weakly_connected_components(graph))
         report = monitor.report()
         assert (report.version, report.path) == (graph.version, "recomputed")
