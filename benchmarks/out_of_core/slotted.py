@@ -85,13 +85,11 @@ class SlottedPages:
         """Return the streams and copies with which an algorithm takes the least time, with no page on the device."""
         if algorithm in self._best:
             return self._best[algorithm]
-        run_streamed(self._keeper, algorithm, TRIED_ITERATIONS, self._source)  # warms up
+        given = algorithm, TRIED_ITERATIONS, self._source
+        run_streamed(self._keeper, *given)  # warms up
         times = {}
         for copies in TRIED:
-            streamer = self._stream(copies, 0, "fixed")
-            times[copies] = time_call(self.backend, run_streamed, streamer, algorithm, TRIED_ITERATIONS, self._source)[
-                1
-            ]
+            times[copies] = time_call(self.backend, run_streamed, self._stream(copies, 0, "fixed"), *given)[1]
             self._say(f"{algorithm} with {copies}: {times[copies]:.1f} ms")
         best = self._best[algorithm] = min(times, key=lambda copies: times[copies])
         print(f" gts: {algorithm} with {best}", flush=True)

@@ -123,8 +123,8 @@ class Engine:
         """Start the threads."""
         self.meter.begin()
         works = {"reader": self._read, "owner": self._own}
-        self._threads = [Thread(target=works[name], name=f"dynstore-{name}", daemon=True) for name in works]
-        self._owner = self._threads[-1]
+        threads = {name: Thread(target=works[name], name=f"dynstore-{name}", daemon=True) for name in works}
+        self._threads, self._owner = list(threads.values()), threads["owner"]
         self.state = "running"
         for thread in self._threads:
             thread.start()

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["sum_states"]
+__all__ = ["d_find_pair", "sum_states"]
 
 
 @njit(cache=True)
-def _find_pair(sorted_src, sorted_dst, u, v):
+def d_find_pair(sorted_src, sorted_dst, u, v):
+    """Return where a pair is among sorted ones, or would be."""
     low, high = 0, sorted_src.shape[0]
     while low < high:
         middle = (low + high) >> 1
@@ -31,9 +32,9 @@ def _find_pair(sorted_src, sorted_dst, u, v):
 @njit(cache=True)
 def _write(sorted_src, sorted_dst, src, dst, mirrored, states, to_states):
     for i in range(src.shape[0] - 1, -1, -1):  # the first row is written last
-        to_states[_find_pair(sorted_src, sorted_dst, src[i], dst[i])] = states[i]
+        to_states[d_find_pair(sorted_src, sorted_dst, src[i], dst[i])] = states[i]
         if mirrored:
-            to_states[_find_pair(sorted_src, sorted_dst, dst[i], src[i])] = states[i]
+            to_states[d_find_pair(sorted_src, sorted_dst, dst[i], src[i])] = states[i]
 
 
 def sum_states(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.batches.cpu.states import d_find_pair
 from dynstore.host_compiler import njit
 from dynstore.stores.paged.cpu import d_find_bits, d_find_place, d_has_bit, d_open_leaf
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS
@@ -59,19 +60,6 @@ def d_find_edge(heads, bases, marks, words, places, shift, page_bits, offsets, r
     return np.int64(-1)
 
 
-@njit
-def d_find_twin(src, dst, row, destination):
-    """Return where an edge is in a sorted batch that has it."""
-    low, high = 0, src.shape[0] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if src[middle] < row or (src[middle] == row and dst[middle] < destination):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @njit(cache=True, nogil=True)
 def k_search_batch(
     heads, bases, marks, words, places, shift, page_bits, offsets, valid, passing, src, dst, mirrored, every_slot,
@@ -96,7 +84,7 @@ def k_search_batch(
             if every_slot or not alive:
                 other = d_find_edge(heads, bases, marks, words, places, shift, page_bits, offsets, column, row, held)
                 totals[4] += 1
-            twin = d_find_twin(src, dst, column, row)
+            twin = d_find_pair(src, dst, column, row)
             slots[twin], live[twin] = other, alive
         place = 0 if alive else 2
         totals[place] += 2 if twice else 1
