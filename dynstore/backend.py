@@ -18,7 +18,6 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache, partial
 from math import prod
 from time import perf_counter
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
+from dynstore.pinned_memory import PinnedMemory
 from dynstore.typing import Array, Memory
 
 __all__ = ["DEVICES", "Arena", "Backend", "Part", "Timer", "cuda_problem", "get_backend", "unknown_device"]
@@ -108,15 +108,14 @@ class Backend:
             return array, np.empty(shape, dtype) if self.on_gpu else array
         cuda, size = self.xp.cuda, count * np.dtype(dtype).itemsize
         try:
-            block = _PinnedBlock(cuda, size)
-        except (MemoryError, OverflowError, cuda.runtime.CUDARuntimeError) as error:
+            memory = PinnedMemory(cuda, size)
+        except (MemoryError, OSError, OverflowError, cuda.runtime.CUDARuntimeError) as error:
             raise OutOfMemoryError(
                 f"device {self.name!r}: could not pin {size} bytes of host memory ({error})"
             ) from error
-        owned = cuda.UnownedMemory(block.memory.ptr, size, block, cuda.runtime.getDevice())
+        owned = cuda.UnownedMemory(memory.pointer, size, memory, cuda.runtime.getDevice())
         array = self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(owned, 0))
-        on_host = np.frombuffer(cuda.PinnedMemoryPointer(block.memory, 0), dtype, count)
-        return array, on_host.reshape(shape)
+        return array, np.asarray(memory).view(dtype).reshape(shape)
 
     def empty_in(self, memory: Memory, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Allocate without filling in device memory, or in host memory that kernels use in place."""
@@ -230,23 +229,6 @@ class Backend:
         """Wait until all work issued so far is done."""
         if self.on_gpu:
             self.xp.cuda.get_current_stream().synchronize()
-
-
-class _PinnedBlock:
-    """Pinned host memory that is given back once no kernel uses it any more.
-
-    It does not come from CuPy's pool, which keeps what it once had: this may be most of the host's memory.
-    """
-
-    def __init__(self, cuda: Any, size: int) -> None:
-        self._cuda = cuda
-        self.memory = cuda.PinnedMemory(size)
-
-    def __del__(self) -> None:
-        # Freeing is no work on a stream: kernels that use this memory have to be done. As the interpreter ends, there
-        # may be no CUDA left, and the process gives its memory back anyway.
-        with suppress(Exception):
-            self._cuda.runtime.deviceSynchronize()
 
 
 class Timer:

@@ -34,17 +34,17 @@ class Pins:
 class _Pin:
     """Keeps one exported array's memory alive; lives as long as the arrays made from it."""
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: Array, writable: bool) -> None:
         self._array = array
         if isinstance(array, np.ndarray):
-            self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, True)}
+            self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, not writable)}
 
 
-def export(array: Array, pins: Pins) -> Any:
-    """Return a read-only view (NumPy) or a view (CuPy) of ``array`` that keeps a pin alive."""
+def export(array: Array, pins: Pins, writable: bool = False) -> Any:
+    """Return a view of ``array`` that keeps a pin alive; of NumPy's arrays a read-only one unless ``writable``."""
     if array.nbytes == 0:  # there is no memory that an update could change
         return array
-    pin = _Pin(array)
+    pin = _Pin(array, writable)
     pins.add(pin)
     if isinstance(array, np.ndarray):
         return np.asarray(pin)

@@ -141,6 +141,8 @@ def _fail_in_turn(
     graph, lease, args = pair.graph, pair.graph.snapshot(), pair.with_columns(method, args)
     arrays, edges = host_arrays(lease), graph.number_of_edges()
     for n in range(MAX_FAILURES):
+        for store in filter(None, (graph._out, graph._in)):
+            store.free_cache()  # else the graph frees this after the failure, and does the update again
         faulty = make(n)
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, faulty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["pack_pieces", "pack_rows"]
+__all__ = ["Allocate", "pack_pieces", "pack_rows"]
+
+# Allocates host memory for so many numbers of a dtype, as Backend.pinned does.
+Allocate: TypeAlias = "Callable[[int, Any], tuple[Array, np.ndarray]]"
 
 # Leaves that are measured and encoded at a time: 64 MiB of plain ids.
 PIECE_LEAVES = 1 << 19
@@ -89,6 +92,7 @@ def pack_pieces(
     encode: bool = True,
     page_bits: int = MAX_PAGE_BITS,
     weight_dtype: Any = None,
+    allocate: Allocate | None = None,
 ) -> PagedRows:
     """Pack rows that come in pieces, so that the device never has to hold all edges.
 
@@ -105,6 +109,8 @@ def pack_pieces(
         As for :func:`pack_rows`.
     weight_dtype : float32 or float64, optional
         The dtype of the weights. By default there are no weights.
+    allocate : callable, optional
+        Allocates the memory of pages and weights; :meth:`Backend.pinned` by default.
 
     Returns
     -------
@@ -122,6 +128,7 @@ def pack_pieces(
     if weight_dtype is not None and np.dtype(weight_dtype) not in (np.float32, np.float64):
         raise InputError(f"pack_rows: weights are {np.dtype(weight_dtype)}; wanted float32 or float64")
     xp, kernels = backend.xp, backend.kernels("dynstore.stores.paged")
+    allocate = allocate or backend.pinned
     reader = _PieceReader(backend, num_vertices, page_bits, 1 if weight_dtype is None else 2)
     marks, bases, widths, wrong = [], [], [], backend.zeros(1, np.int32)
     last, negative = backend.zeros(1, np.int64), backend.zeros(1, bool)
@@ -151,10 +158,10 @@ def pack_pieces(
     offsets = reader.offsets
     rows, ranks = _rank_rows(backend, offsets, int(heads.shape[0]))
     places_on_host = backend.to_host(places).copy()
-    words, words_on_host = backend.pinned(int(places_on_host[-1]), np.uint32)
+    words, words_on_host = allocate(int(places_on_host[-1]), np.uint32)
     column, column_on_host = None, None
     if weight_dtype is not None:
-        column, column_on_host = backend.pinned(int(heads.shape[0]) * LEAF, weight_dtype)
+        column, column_on_host = allocate(int(heads.shape[0]) * LEAF, weight_dtype)
     packed = PagedRows(
         backend, num_vertices, reader.num_edges, page_bits, words, words_on_host, places, places_on_host, heads,
         all_bases, all_marks, ranks, rows, offsets, encode, column,

@@ -143,6 +143,15 @@ class PagedRows:
         places: np.ndarray = np.minimum(np.arange(self.num_pages + 1) << self.page_bits, self.num_leaves) * LEAF
         return places
 
+    def stored_pages(self, low: int, high: int) -> tuple[np.ndarray, ...]:
+        """Return what the host holds of pages ``low`` to below ``high``: their words, and their weights if any."""
+        places = self.places_on_host
+        words = self.words_on_host[places[low] : places[high]]
+        if self.weights_on_host is None:
+            return (words,)
+        slots = self.weight_places()
+        return words, self.weights_on_host[slots[low] : slots[high]]
+
     def read_weights(self, first: int = 0, end: int | None = None) -> Array:
         """Return a copy on the device of the weights of some slots, by default of all edges."""
         if self.weights_on_host is None:

@@ -1,18 +1,21 @@
-"""Copies between pinned host memory and the device, and buffers for pages on the device."""
+"""Copies between pinned host memory and the device, buffers for pages on the device, and memory for pages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from dynstore.pins import Pins, export
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["PADDING", "Ring", "copy_to_device", "copy_to_host"]
+__all__ = ["PADDING", "Ring", "SpareMemory", "copy_to_device", "copy_to_host"]
 
 # Words of a line: where an array begins that shares a buffer.
 PADDING = 32
@@ -64,25 +67,30 @@ class Ring:
             for event in self._read:  # what used this memory before has to end first
                 event.record()
 
-    def bring(self, pieces: list[tuple[np.ndarray, ...]]) -> Iterator[list[Array]]:
+    @classmethod
+    def for_pieces(cls, backend: Backend, pieces: Sequence[tuple[np.ndarray, ...]], num_buffers: int) -> Self:
+        """Return a ring whose buffers hold the largest of some pieces."""
+        most = max(sum(-(-array.nbytes // 4 // PADDING) * PADDING for array in piece) for piece in pieces)
+        return cls(backend, most, num_buffers)
+
+    def bring(self, pieces: Sequence[tuple[np.ndarray, ...]]) -> Iterator[list[Array]]:
         """Copy the host arrays of each piece to a buffer, and yield these copies, in order.
 
-        The caller launches the work that reads the copies before it takes the next ones. As long as buffers are free,
-        further copies run beside that work. Each array begins at a line of memory. So each array of a piece but the
-        last may take up to ``PADDING`` words more.
+        The caller launches the work that reads the copies before it takes the next ones. The copies of the next pieces
+        have begun by then, as many as there are other buffers; so they run beside that work, also while the caller
+        waits for it. Each array begins at a line of memory. So each array of a piece but the last may take up to
+        ``PADDING`` words more.
         """
-        for piece in pieces:
-            turn = self._turn
-            self._turn = (turn + 1) % len(self._buffers)
-            views = self._divide(self._buffers[turn], piece)
+        filled: deque[tuple[int, list[Array]]] = deque()
+        for number in range(len(pieces)):
+            while len(filled) < len(self._buffers) and number + len(filled) < len(pieces):
+                filled.append(self._fill(pieces[number + len(filled)]))
+            turn, views = filled.popleft()
             if self._backend.on_gpu:
-                self._fill(turn, views, piece)
-                yield views
+                self._backend.xp.cuda.get_current_stream().wait_event(self._filled[turn])
+            yield views
+            if self._backend.on_gpu:
                 self._read[turn].record()
-            else:
-                for view, array in zip(views, piece, strict=True):
-                    view[...] = array
-                yield views
 
     def _divide(self, buffer: Array, piece: tuple[np.ndarray, ...]) -> list[Array]:
         views, first = [], 0
@@ -92,10 +100,68 @@ class Ring:
             first = -(-end // PADDING) * PADDING
         return views
 
-    def _fill(self, turn: int, views: list[Array], piece: tuple[np.ndarray, ...]) -> None:
-        cuda = self._backend.xp.cuda
-        self._stream.wait_event(self._read[turn])
-        for view, array in zip(views, piece, strict=True):
-            cuda.runtime.memcpyAsync(view.data.ptr, array.ctypes.data, array.nbytes, TO_DEVICE, self._stream.ptr)
-        self._filled[turn].record(self._stream)
-        cuda.get_current_stream().wait_event(self._filled[turn])
+    def _fill(self, piece: tuple[np.ndarray, ...]) -> tuple[int, list[Array]]:
+        """Begin to copy a piece to the next buffer; return the buffer's number and the copies."""
+        turn = self._turn
+        self._turn = (turn + 1) % len(self._buffers)
+        views = self._divide(self._buffers[turn], piece)
+        if self._backend.on_gpu:
+            cuda = self._backend.xp.cuda
+            self._stream.wait_event(self._read[turn])
+            for view, array in zip(views, piece, strict=True):
+                cuda.runtime.memcpyAsync(view.data.ptr, array.ctypes.data, array.nbytes, TO_DEVICE, self._stream.ptr)
+            self._filled[turn].record(self._stream)
+        else:
+            for view, array in zip(views, piece, strict=True):
+                view[...] = array
+        return turn, views
+
+
+class SpareMemory:
+    """Keeps the pinned memory of pages that nothing uses any more, for the next pages.
+
+    To pin memory, and to give it back, takes longer than to write pages there.
+
+    Parameters
+    ----------
+    backend : Backend
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._blocks: list[tuple[Pins, Array, np.ndarray]] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept and not in use."""
+        return sum(int(on_host.nbytes) for pins, _, on_host in self._blocks if not pins)
+
+    def clear(self) -> None:
+        """Free what is not in use. The rest is freed when it is free at the next :meth:`take` and does not fit."""
+        self._blocks = [block for block in self._blocks if block[0]]
+
+    def take(self, size: int, dtype: Any) -> tuple[Array, np.ndarray]:
+        """Return memory as :meth:`Backend.pinned` does; it is in use as long as an array made of it is left.
+
+        New memory is larger by a sixteenth, as the pages of a graph that slides vary in size.
+        """
+        dtype = np.dtype(dtype)
+        free = [block for block in self._blocks if not block[0] and block[2].dtype == dtype]
+        fitting = [block for block in free if size <= block[2].size <= 2 * size]
+        self._blocks = [block for block in self._blocks if block[0] or block[2].dtype != dtype]
+        if fitting:
+            self._wait_for_device()
+            block = fitting[0]
+        else:
+            free.clear()  # gives memory back before more is taken
+            block = Pins(), *self._backend.pinned(size + size // 16, dtype)
+        del free, fitting
+        self._blocks.append(block)
+        pins, array, on_host = block
+        view = export(array[:size], pins, writable=True)
+        return view, view if on_host is array else export(on_host[:size], pins, writable=True)
+
+    def _wait_for_device(self) -> None:
+        """Wait for kernels and copies of all streams: they may still read the memory."""
+        if self._backend.on_gpu:
+            self._backend.xp.cuda.runtime.deviceSynchronize()

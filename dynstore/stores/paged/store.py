@@ -25,15 +25,16 @@ from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.finding import Found, find_batch, find_edges
 from dynstore.stores.paged.layout import MAX_PAGE_BITS, MIN_PAGE_BITS, PagedRows
+from dynstore.stores.paged.memory import SpareMemory
 from dynstore.stores.paged.merging import (
     LOW_BITS,
+    count_live,
     count_rows,
     count_sources,
     keys_of,
     merge_edges,
-    merge_sorted,
-    read_edges,
     read_merged,
+    read_slots,
 )
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.table.selection import select
@@ -128,6 +129,7 @@ class PagedStore(DerivedSlots):
     _num_dead: int  # slots of the pages whose bits are cleared
     _delta: Store  # no edge of it has a bit in a page
     _resident: ResidentPages  # of `_base`
+    _spare: SpareMemory  # of pages that were written earlier
     _num_merges = 0
 
     @property
@@ -199,7 +201,7 @@ class PagedStore(DerivedSlots):
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         self._base, self._resident = self._empty_pages(num_vertices), self._no_resident()
-        self._filter = EdgeFilter(self.backend, 0)
+        self._filter, self._spare = EdgeFilter(self.backend, 0), SpareMemory(self.backend)
         self._valid, self._num_dead, self._delta = self._base.all_valid(), 0, self._make_delta(num_vertices)
         dtypes = self.vertex_dtype, self.weight_dtype
         return SlotArrays.without_edges(self.backend, 0, num_vertices, *dtypes, self.memory)
@@ -255,14 +257,21 @@ class PagedStore(DerivedSlots):
         """Plan pages of a batch alone, of which the device holds a piece at a time."""
         empty = self._empty_pages(base.num_vertices)
         degrees = count_sources(self.backend, batch.src, base.num_vertices)
-        commit = self._plan_merge(empty, empty.all_valid(), degrees, (batch.src, batch.dst, batch.weights))
+        valid = empty.all_valid()
+        live = valid, count_live(empty, valid)
+        commit = self._plan_merge(empty, live, degrees, (batch.src, batch.dst, batch.weights))
         return Plan(0, 0, commit, True, "merge")
 
-    def _plan_merge(self, base: PagedRows, valid: Array, degrees: Array, added: Columns) -> Callable[[], None]:
-        """Merge edges with those of pages into new pages; return a commit after which these hold all edges."""
-        self.free_cache()  # the merge has its memory
+    def _plan_merge(
+        self, base: PagedRows, live: tuple[Array, Array], degrees: Array, added: Columns
+    ) -> Callable[[], None]:
+        """Merge edges with those of pages into new pages; return a commit after which these hold all edges.
+
+        ``live``: the bits of the slots, and how many are set before each leaf.
+        """
+        self._resident = self._no_resident()  # the merge has its memory
         passing = EdgeFilter(self.backend, int(degrees.sum()))
-        new = merge_edges(base, valid, degrees, added, passing.add)
+        new = merge_edges(base, live, degrees, added, self._spare.take, passing.add)
         delta, all_valid, resident = self._make_delta(new.num_vertices), new.all_valid(), self._no_resident()
 
         def commit() -> None:
@@ -305,8 +314,9 @@ class PagedStore(DerivedSlots):
             values = None if weights is None else xp.concatenate((weights, arriving.weights))
             with np.errstate(over="ignore"):
                 src, dst, weights = sort_unique(backend, *ends, values, on_duplicate)
-        degrees = count_rows(base, valid) + count_sources(backend, src, base.num_vertices)
-        commit = self._plan_merge(base, valid, degrees, (src, dst, weights))
+        live = valid, count_live(base, valid)
+        degrees = count_rows(base, *live) + count_sources(backend, src, base.num_vertices)
+        commit = self._plan_merge(base, live, degrees, (src, dst, weights))
         return Plan(num_found, loops, commit, int(degrees.sum()) > base.num_edges, "merge")
 
     # ------------------------------------------------------------------ reading
@@ -328,14 +338,14 @@ class PagedStore(DerivedSlots):
 
     def read_rows(self, low: int, high: int) -> Columns:
         base = self._base
-        bounds = self.backend.to_host(base.offsets[self.backend.asarray(np.array([low, high]))]).tolist()
+        first, end = self.backend.to_host(base.offsets[self.backend.asarray(np.array([low, high]))]).tolist()
         src, dst, more = self._delta.read_rows(low, high)
-        read = read_edges(base, self._valid, *bounds)
-        keys, weights = merge_sorted(self.backend, *read, keys_of(src, dst), more)
+        keys, weights = read_slots(base, self._valid, first, end, (keys_of(src, dst), more))
         return *self._ends(keys), weights
 
     def edge_pieces(self) -> Iterator[Columns]:
-        for keys, weights in read_merged(self._base, self._valid, self._added()):
+        before = count_live(self._base, self._valid)
+        for keys, weights in read_merged(self._base, self._valid, before, self._added()):
             yield *self._ends(keys), weights
 
     def _added(self) -> Columns:
@@ -357,7 +367,7 @@ class PagedStore(DerivedSlots):
     def _degrees(self) -> Array:
         """Return the number of edges of each row, shape (V,), int64."""
         added = count_sources(self.backend, self._added()[0], self.num_vertices)
-        return count_rows(self._base, self._valid) + added
+        return count_rows(self._base, self._valid, count_live(self._base, self._valid)) + added
 
     def _refresh(self) -> None:
         """Make a table of all edges in host memory, a piece of it at a time on the device."""
@@ -384,20 +394,25 @@ class PagedStore(DerivedSlots):
         """Return a deep copy, which shares the pages: nothing writes them."""
         twin = self._twin()
         twin._valid, twin._delta = self.backend.copies(self._valid)[0], self._delta.copy()
-        twin._shown, twin._is_stale = None, True
+        twin._shown, twin._is_stale, twin._spare = None, True, SpareMemory(self.backend)
         return twin
 
     def free_cache(self) -> bool:
-        had, self._resident = self._resident.nbytes > 0, self._no_resident()
+        had, self._resident = self._resident.nbytes + self._spare.nbytes > 0, self._no_resident()
+        self._spare.clear()
         return had
 
     def memory_usage(self) -> dict[str, int]:
-        """Return bytes by part; ``pages``, ``page_weights``, ``src``, ``dst`` and ``weights`` lie in host memory."""
+        """Return bytes by part.
+
+        ``pages``, ``page_weights``, ``spare_pages``, ``src``, ``dst`` and ``weights`` lie in host memory.
+        """
         parts = self._base.memory_usage()
         table = self._table.memory_usage()
         return table | {
             "pages": parts.pop("pages"),
             "page_weights": parts.pop("weights"),
+            "spare_pages": self._spare.nbytes,
             "directory": sum(parts.values()),
             "bits": int(self._valid.nbytes),
             "filter": self._filter.nbytes,
@@ -408,7 +423,7 @@ class PagedStore(DerivedSlots):
     @property
     def host_bytes(self) -> int:
         parts = self._base.memory_usage()
-        return parts["pages"] + parts["weights"] + self._table.host_bytes
+        return parts["pages"] + parts["weights"] + self._spare.nbytes + self._table.host_bytes
 
     @property
     def _table(self) -> SlotArrays:

@@ -12,14 +12,14 @@ from dynstore.stores.paged import store as store_module
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.finding import Found, find_edges
 from dynstore.stores.paged.layout import PagedRows
-from dynstore.stores.paged.merging import LOW_BITS, read_edges
+from dynstore.stores.paged.merging import LOW_BITS, read_slots
 
 __all__ = ["count_searches", "decode_rows", "find_slots"]
 
 
 def decode_rows(packed: PagedRows) -> np.ndarray:
     """Return all destinations."""
-    keys = read_edges(packed, packed.all_valid(), 0, packed.num_edges)[0]
+    keys = read_slots(packed, packed.all_valid(), 0, packed.num_edges)[0]
     destinations: np.ndarray = packed.backend.to_host(keys) & LOW_BITS
     return destinations
 
