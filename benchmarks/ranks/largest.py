@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.store import PagedStore, PagedTable
     from dynstore.typing import Array
 
-__all__ = ["PrefixRows", "Ranking", "device_bytes", "measure_largest"]
+__all__ = ["PrefixRows", "Ranking", "count_tails", "device_bytes", "measure_largest"]
 
 ALPHA, SEED = 0.85, 1
 PREFIX_BITS = 16  # events are counted by so many leading bits of their destinations
@@ -36,13 +36,13 @@ PREFIX_BITS = 16  # events are counted by so many leading bits of their destinat
 PIECE_EVENTS = 2_000_000_000
 SLIDE_PARTS = 100  # a slide is so small a part of the events
 STEPS = 3
-# For `device_bytes`; a "row" is one of all vertices, "leaf" one of 32 edges. Of what is kept: pages, an edge; leaves with
-# their bits; rows with edges, and offsets; rows and slots of the delta.
-PAGE_BYTES, LEAF_BYTES, ROW_BYTES, DELTA_ROW_BYTES, SLOT_BYTES = 2.2, 20, 10, 5, 13
-# Of what is there for a time: rows while pieces are made, an event of a piece, rows and leaves while leaves are laid
-# out, all vectors of PageRank, and what a slide makes of each of its rows.
+# Bytes for `device_bytes`; a row is that of one of all vertices, a leaf has 32 edges. Of what is kept: pages, an edge;
+# leaves with their bits; rows (which have edges, offsets); rows and edges of the delta.
+PAGE_BYTES, LEAF_BYTES, ROW_BYTES, DELTA_ROW_BYTES, SLOT_BYTES = 2.2, 20, 10, 6, 13
+# Of what is there for a time: rows while pieces are made, an event of a piece; rows and leaves while leaves are laid
+# out; all vectors of PageRank, a vertex; what a slide makes of each of its rows.
 MAKING_ROW_BYTES, PIECE_BYTES, DIRECTORY_ROW_BYTES, DIRECTORY_LEAF_BYTES = 18, 20, 19, 53
-VECTOR_BYTES, SLIDE_BYTES = 21, 100
+VECTOR_BYTES, SLIDE_BYTES = 23, 100
 SHARE_OF_DEVICE, SHARE_OF_HOST = 0.9, 0.6
 SECTOR = 32  # bytes of a random read
 COPIED = 1 << 30
@@ -195,13 +195,13 @@ class Ranking:
 
     def _share(self) -> None:
         """Bring the shares of all vertices to all ranks, in slices."""
-        xp, dangling = self._backend.xp, 0.0
+        xp, dangling = self._backend.xp, self._backend.zeros(1, np.float64)
         own = self._shares[self._own]
         for begin in range(0, int(own.shape[0]), ROWS):
             part = slice(begin, begin + ROWS)
             xp.divide(self.ranks[part], self._divisors[part], out=own[part])
-            dangling += float(xp.where(self._dangles[part], self.ranks[part], np.float32(0)).sum(dtype=np.float64))
-        self._dangling = sum(self._comm.all_gather(dangling))
+            dangling += xp.where(self._dangles[part], self.ranks[part], np.float32(0)).sum(dtype=np.float64)
+        self._dangling = sum(self._comm.all_gather(float(dangling[0])))
         if self._comm.size > 1:
             for root, (low, high) in enumerate(pairwise(self._rows.bounds)):
                 for begin in range(low, high, ROWS):
