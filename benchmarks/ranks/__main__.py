@@ -3,11 +3,11 @@
 Parts, each on processes of its own with NCCL, so that one that fails does not end the others:
 
 - weak: new rows inserted and deleted, on one rank and on all, as many a rank; beside a plain DynamicGraph
-- own: bfs, pagerank and components of a sharded graph, beside those of one graph
+- own: bfs, pagerank, components, sssp and triangles of a sharded graph, beside those of one graph
 - cugraph: cuGraph's own graph of several GPUs, and lending to it; needs RAPIDS
 - slides: GPMA+'s Fig. 12: 1 % of the rows of large graphs slides, on one rank and on all
 - pages: GTS's Strategy-P and Strategy-S
-- largest: an iteration of PageRank over packed in-edges that stay in device memory, of the largest R-MAT that fits
+- largest: packed in-edges that stay in device memory, of the largest R-MAT that fits: an iteration of PageRank, slides
 
 Each part compares its answers with those of one graph, or of one rank, and ends with an error if they differ. A time is
 that of the slowest rank. All columns are on the device. With MPI, ``mpirun`` starts the processes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,56 +16,82 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["measure_cugraph", "measure_own"]
 
+Call: TypeAlias = Callable[[Any, Any, int], Any]
+
+TRIANGLE_SCALE = 16  # the most: pairs of neighbours are sent round, and R-MAT 22 has billions
 TEN = {"max_iter": 10, "tol": 0.0, "fail_on_nonconvergence": False}
 
 
-def _build(bench: Bench) -> tuple[ShardedGraph, int]:
+def _make_part(bench: Bench, scale: int, rank: int, weighted: bool) -> tuple[Any, ...]:
+    """Return the rows that a rank brings; with ``weighted`` an edge has the same weight in all rows, 1 to 100."""
+    src, dst = make_rows(bench.backend, scale, (bench.sizes.edge_factor << scale) // bench.comm.size, rank)
+    return (src, dst, ((src ^ dst) % 100 + 1).astype(np.float32)) if weighted else (src, dst)
+
+
+def _build(bench: Bench, scale: int, weighted: bool = False) -> tuple[ShardedGraph, int]:
     """Return an undirected graph of which each rank has brought a part, and the vertex of the highest degree."""
-    sizes, comm = bench.sizes, bench.comm
-    G = ShardedGraph(comm, directed=False)
-    insert_all(G, make_rows(bench.backend, sizes.scale, (sizes.edge_factor << sizes.scale) // comm.size, comm.rank))
-    degrees = comm.all_reduce(G.shard.row_lengths())
+    G = ShardedGraph(bench.comm, directed=False, weighted=weighted)
+    insert_all(G, _make_part(bench, scale, bench.comm.rank, weighted))
+    degrees = bench.comm.all_reduce(G.shard.row_lengths())
     bench.say(f"{G}")
     return G, int(bench.backend.xp.argmax(degrees))
 
 
 def measure_own(bench: Bench) -> None:
     """Search and rank a sharded graph, then one graph of the same edges on rank 0; answers are compared."""
-    comm, backend = bench.comm, bench.backend
-    G, start = _build(bench)
-    num_vertices, stored = G.number_of_vertices(), sum(comm.all_gather(G.shard.number_of_edges()))
-    calls: dict[str, Callable[[Any, Any], Any]] = {
-        "bfs": lambda module, graph: module.bfs(graph, start),
-        "pagerank": lambda module, graph: module.pagerank(graph, **TEN)[0],
-        "weakly_connected_components": lambda module, graph: module.weakly_connected_components(graph),
+    scale = bench.sizes.scale
+    calls: dict[str, Call] = {
+        "bfs": lambda module, graph, start: module.bfs(graph, start),
+        "pagerank": lambda module, graph, _: module.pagerank(graph, **TEN)[0],
+        "weakly_connected_components": lambda module, graph, _: module.weakly_connected_components(graph),
     }
+    _compare(bench, scale, False, calls)
+    # Of several shortest paths any may be found.
+    _compare(
+        bench, scale, True, {"sssp": lambda module, graph, start: module.sssp(graph, start)[["vertex", "distance"]]}
+    )
+    _compare(
+        bench,
+        min(scale, TRIANGLE_SCALE),
+        False,
+        {"triangle_count": lambda module, graph, _: module.triangle_count(graph)},
+    )
+
+
+def _compare(bench: Bench, scale: int, weighted: bool, calls: dict[str, Call]) -> None:
+    """Time algorithms on a sharded graph and on one graph."""
+    comm, backend = bench.comm, bench.backend
+    G, start = _build(bench, scale, weighted)
+    num_vertices, stored = G.number_of_vertices(), sum(comm.all_gather(G.shard.number_of_edges()))
     found = {}
     for name, call in calls.items():
-        times = bench.time(partial(call, distributed, G))
+        times = bench.time(partial(call, distributed, G, start))
         bench.note(f"ShardedGraph, {comm.size} ranks", name, times, stored)
-        found[name] = [backend.to_host(column) for column in _columns(call(distributed, G))]
+        found[name] = [backend.to_host(column) for column in _columns(call(distributed, G, start))]
     one: Any = None
     del G
     bench.free()
     if comm.rank == 0:
-        sizes = bench.sizes
-        one = DynamicGraph(directed=False, device=comm.device)  # type: ignore[arg-type]
+        one = DynamicGraph(directed=False, weighted=weighted, device=comm.device)  # type: ignore[arg-type]
         for rank in range(comm.size):
-            insert_all(one, make_rows(backend, sizes.scale, (sizes.edge_factor << sizes.scale) // comm.size, rank))
+            insert_all(one, _make_part(bench, scale, rank, weighted))
         bench.say(f"{one}")
     for name, call in calls.items():
         right = True
         if comm.rank == 0:
             assert one.number_of_vertices() == num_vertices
-            times = [bench.time_once(partial(call, dynstore, one), OneRank()) for _ in range(4)]
+            times = [bench.time_once(partial(call, dynstore, one, start), OneRank()) for _ in range(4)]
             bench.note("DynamicGraph", name, times[1:], stored)
-            expected = [backend.to_host(column) for column in _columns(call(dynstore, one))]
+            expected = [backend.to_host(column) for column in _columns(call(dynstore, one, start))]
             slack = 1e-6 if name == "pagerank" else 0
             right = all(
                 float(np.abs(each.astype(np.float64) - other).max()) <= slack
                 for each, other in zip(found[name], expected, strict=True)
             )
         bench.check(f"{name} as on one graph", right)
+    del one
+    bench.free()
+    comm.barrier()
 
 
 def _columns(frame: Any) -> list[Any]:
@@ -82,7 +108,7 @@ def measure_cugraph(bench: Bench) -> None:
     from dynstore.adapters.cugraph.mg.links import connect
 
     comm = bench.comm
-    G, source = _build(bench)
+    G, source = _build(bench, bench.sizes.scale)
     stored = sum(comm.all_gather(G.shard.number_of_edges()))
     start = cupy.asarray(np.array([source] if comm.rank == 0 else [], np.int32))
     ten = (None, None, None, None, 0.85, 0.0, 10, False, False)

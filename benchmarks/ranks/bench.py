@@ -163,7 +163,7 @@ def make_rows(backend: Backend, scale: int, num_rows: int, seed: int, first: int
     return src, dst
 
 
-def insert_all(G: Any, rows: tuple[Any, Any]) -> None:
+def insert_all(G: Any, rows: tuple[Any, ...]) -> None:
     """Insert many rows, in pieces: all ranks have as many."""
     for low in range(0, len(rows[0]), INSERTED):
         G.insert_edges(tuple(column[low : low + INSERTED] for column in rows))

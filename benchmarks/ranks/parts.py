@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from dynstore.adapters.libraries import require
 from dynstore.benchmarks.ranks.algorithms import measure_cugraph, measure_own
 from dynstore.benchmarks.ranks.bench import Bench, Sizes
 from dynstore.benchmarks.ranks.largest import measure_largest
@@ -30,9 +31,21 @@ def run_part(comm: Communicator, part: str, sizes: Sizes, path: str) -> None:
     """Measure one part on this rank."""
     if comm.device == "cuda":
         with suppress(MissingDependencyError):  # without RMM CuPy has its own pool
-            from dynstore.adapters.memory import share_pool
-
-            share_pool()
+            _choose_pool(part)
     # A collection before each timed call would take longer than the calls: 0.1 to 1 s with RAPIDS imported.
     with quiet():
         PARTS[part](Bench(comm, sizes, path))
+
+
+def _choose_pool(part: str) -> None:
+    """Let CuPy and RAPIDS allocate from one pool.
+
+    Arrays of several GB fill most of the memory in "largest". RMM's growing pool joins no free blocks of different
+    allocations; that of the CUDA driver puts free pages together to large blocks.
+    """
+    from dynstore.adapters.memory import share_pool
+
+    if part == "largest":
+        rmm = require("ranks", "rmm")
+        rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())
+    share_pool()

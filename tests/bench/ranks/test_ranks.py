@@ -35,9 +35,13 @@ def test_all_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in (
         "right: the edges of 2 ranks after all batches",
         "right: pagerank as on one graph",
+        "right: sssp as on one graph",
+        "right: triangle_count as on one graph",
         "right: weakly_connected_components on 1 and 2 ranks",
         "right: bfs: Strategy-S, 2 ranks as on one device",
         "right: ranks add up to 1",
+        "right: edges that left are not, unless they came back",
+        "right: ranks add up to 1, after slides",
     ):
         assert text in shown
     document = json.loads(path.read_text())
