@@ -239,6 +239,7 @@ class GTS(Engine):
         ----------
         k : int, or vertices as a list or array, optional
             A number of vertices to sample, or the vertices themselves, from which paths are searched. By default all.
+            A vertex that is given twice counts twice.
         normalized, endpoints : bool
             As in :func:`dynstore.betweenness_centrality`.
         random_state : int, optional
