@@ -86,7 +86,8 @@ class Applier:
         staging: Staging,
     ) -> None:
         self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
-        self._shard: DynamicGraph = getattr(G, "shard", G)
+        owner: Any = G
+        self._shard: DynamicGraph = getattr(owner, "shard", owner)
         self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
         self.newest: int | float | None = None
         self._entered: int | float | None = None if window is None else window._newest
