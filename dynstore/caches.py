@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import uuid
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cache_folder"]
+__all__ = ["cache_folder", "write_cached"]
+
+_log = logging.getLogger("dynstore")
 
 
 def cache_folder() -> Path:
@@ -20,3 +25,16 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dynstore"
+
+
+def write_cached(place: Path, content: bytes) -> None:
+    """Write a file of the folder, completely or not at all; if that fails, a later process writes it."""
+    unfinished = place.with_name(f"write-{uuid.uuid4().hex}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(content)
+        unfinished.replace(place)
+    except OSError as error:
+        _log.debug("%s is not kept: %s", place.name, error)
+        with suppress(OSError):
+            unfinished.unlink()

@@ -40,7 +40,8 @@ def betweenness_centrality(
         Weights are not used: the length of a path is its number of edges.
     k : int, or vertices as a list, array, series or frame of one column, optional
         A number of vertices to sample, or the vertices themselves. Only paths from these are searched, and the result
-        is scaled up. By default every vertex is a source: V searches.
+        is scaled up. By default every vertex is a source: V searches. A vertex that is given twice counts twice, as in
+        cuGraph.
     normalized : bool
         If True, divide by the number of ordered pairs that could have a path through the vertex: (V - 1)(V - 2), or
         V (V - 1) with ``endpoints``. If False, count paths: between ordered pairs in a directed graph, unordered pairs

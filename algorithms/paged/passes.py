@@ -11,7 +11,7 @@ from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.bits import unpack_bits
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.paged.layout import LEAF, LINE
-from dynstore.stores.paged.links import measure_links
+from dynstore.stores.paged.links import find_links
 from dynstore.stores.paged.memory import PADDING, Ring
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class PageReader:
         if self._way != "auto" or wanted is None:
             return np.full(pages.shape, self._way == "zero-copy")
         if self._links is None:
-            self._links = measure_links(self.packed.backend, self.packed.words, self.packed.words_on_host)
+            self._links = find_links(self.packed.backend, self.packed.words, self.packed.words_on_host)
         direct_seconds = wanted[pages] / self._links.requests_a_second
         found: np.ndarray = direct_seconds < demand.sizes[pages] / self._links.bytes_a_second
         return found

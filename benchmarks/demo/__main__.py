@@ -6,14 +6,15 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from dynstore.backend import get_backend
+from dynstore.bars import show_progress
 from dynstore.benchmarks.demo.page import best_figure, render_story
 from dynstore.benchmarks.demo.story import Story, run_story
 from dynstore.benchmarks.module_command import run_as_command
@@ -42,16 +43,13 @@ def _show(console: Console, story: Story) -> None:
         console.print(story.findings.sentence(), highlight=False)
 
 
-def _run(console: Console, given: argparse.Namespace, backend: Backend) -> Iterator[Story]:
+def _run(given: argparse.Namespace, backend: Backend) -> Iterator[Story]:
     """Run the story of each stream, up to the first in which the two ways disagree."""
     for name in given.streams:
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(name, total=None)
-
-            def show(done: int, total: int, bar: Progress = bar, task: TaskID = task) -> None:
-                bar.update(task, completed=done, total=total)
-
-            story = run_story(resolve(name, given.seed), backend, given.window, given.batch, given.steps, show)
+        with show_progress() as (advance, _):
+            advance(name, 0, given.steps)
+            events = resolve(name, given.seed)
+            story = run_story(events, backend, given.window, given.batch, given.steps, partial(advance, name))
         yield story
         if story.disagreement is not None:
             return
@@ -85,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     check_outputs(given.json, given.report)
     console, stories = Console(), []
-    for story in _run(console, given, get_backend(given.device)):
+    for story in _run(given, get_backend(given.device)):
         stories.append(story)
         if story.disagreement is None:
             _show(console, story)

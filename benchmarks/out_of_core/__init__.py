@@ -13,7 +13,8 @@ by falling degree, or as ``--order`` says. Algorithms then read the graph in eac
 The last two run only if they are named. For each run it prints the median time, the bytes over the link, and the share
 of the bound: the time that these bytes take at the link's measured speed, divided by the time taken. PageRank's figures
 are those of one iteration. All ways have to give the same answers; else the exit status is 1. With ``--json`` the file
-is written after each run, so that what is there stays if the rest is stopped. Progress is on stderr.
+is written after each run, so that what is there stays if the rest is stopped. Progress is on stderr: a line before each
+step, and in a terminal a bar while rows are drawn and packed.
 
 Searches begin at the most connected vertex. Shortest paths (``sssp``) read weights of 1 to 100. Betweenness has
 ``--sources`` searches, which share their passes. Triangles need ``--symmetric``; with ``--triangle-bytes`` they come in

@@ -22,6 +22,7 @@ from dynstore.algorithms.paged import (
     triangle_count,
     weakly_connected_components,
 )
+from dynstore.bars import show_progress
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS, SlottedPages
 from dynstore.benchmarks.rmat_pieces import INTO, OUT
 from dynstore.benchmarks.timing import quiet, time_call
@@ -160,6 +161,7 @@ class Contest:
         self.disagreements: list[str] = []
         self.left_out: list[str] = []
         self._began_s = read_clock()
+        self._begun = self._planned = 0  # runs
 
     @property
     def is_symmetric(self) -> bool:
@@ -175,8 +177,12 @@ class Contest:
         graph, dtype = self._graph, np.float32 if weighted else None
         make_pieces = make_pieces or (lambda: graph.pieces(kind, weighted))
         read = make_pieces if kind == OUT else (lambda: self._count_sources(make_pieces()))
-        self.say(f"packing {'in' if kind == INTO else 'out'}-edges, {'encoded' if encode else 'plain'}")
-        packed = pack_pieces(self.backend, graph.num_vertices, read, encode=encode, weight_dtype=dtype)
+        what = f"packing {'in' if kind == INTO else 'out'}-edges, {'encoded' if encode else 'plain'}"
+        self.say(what)
+        with self._show_rows(what) as shown:
+            packed = pack_pieces(
+                self.backend, graph.num_vertices, lambda: shown(read()), encode=encode, weight_dtype=dtype
+            )
         sizes = packed.bytes_an_edge()
         print(
             f"{'into' if kind == INTO else 'out':>4}: {packed.num_edges} edges, {packed.num_pages} pages, "
@@ -206,12 +212,33 @@ class Contest:
         if not graph.fits(kind, weighted):
             yield lambda: graph.pieces(kind, weighted)
             return
-        self.say(f"drawing {'in' if kind == INTO else 'out'}-edges")
-        pieces = list(graph.pieces(kind, weighted))
+        what = f"drawing {'in' if kind == INTO else 'out'}-edges"
+        self.say(what)
+        with self._show_rows(what) as shown:
+            pieces = list(shown(graph.pieces(kind, weighted)))
         try:
             yield lambda: iter(pieces)
         finally:
             pieces.clear()
+
+    @contextmanager
+    def _show_rows(self, what: str) -> Iterator[Callable[[Iterator[Any]], Iterator[Any]]]:
+        """Give what passes pieces on, and shows how many rows have come. No bar is there while something is timed."""
+        with show_progress() as (advance, _):
+
+            def passed_on(pieces: Iterator[Any]) -> Iterator[Any]:
+                rows, num_vertices = 0, self._graph.num_vertices
+
+                def count(piece: Any) -> Any:
+                    nonlocal rows
+                    rows += len(piece[0])
+                    advance(what, rows, num_vertices)
+                    return piece
+
+                advance(what, rows, num_vertices)
+                return map(count, pieces)  # keeps no piece in memory, as a loop would
+
+            yield passed_on
 
     def measure(self, plan: Plan) -> Iterator[Run]:
         """Yield a run for each way, share of resident pages and algorithm; rows are packed when they are needed.
@@ -220,6 +247,8 @@ class Contest:
         """
         slotted = [name for name in plan.algorithms if name in SLOTTED_ALGORITHMS] if plan.slotted else []
         chosen = {encode: plan.ways_of(encode) for encode in (False, True)}
+        runs = len(plan.algorithms) * sum(map(len, chosen.values())) + len(slotted) * len(plan.slotted)
+        self._begun, self._planned = 0, runs * len(plan.residents)
         kinds = self._kinds_of(plan.algorithms) if any(chosen.values()) else [OUT]
         weighted = "sssp" in plan.algorithms
         kept: list[PagedRows] = []
@@ -283,9 +312,10 @@ class Contest:
 
     def _try(self, plan: Plan, what: str, measure: Callable[[], Run]) -> Iterator[Run]:
         """Yield a run, unless the time is up, or it does not fit: then that is noted."""
+        self._begun += 1
         try:
             self._check_time(plan)
-            self.say(what)
+            self.say(f"{self._begun} of {self._planned}: {what}")
             run = measure()
         except (MemoryError, _TimeUpError) as error:
             self._leave_out(what, error)

@@ -72,7 +72,7 @@ class SlottedPages:
         weights = None if packed.weights_on_host is None else packed.weights_on_host[: packed.num_edges]
         form = make_format(packed.num_vertices, packed.num_edges, weights is not None)
         indices = packed.words_on_host[: packed.num_edges].view(np.int32)
-        self.topology = build_from_rows(offsets, indices, weights, form, directed)
+        self.topology = build_from_rows(offsets, indices, weights, form, directed, progress=True)
         self._best: dict[str, _Copies] = {}
         self._keeper = self._stream(TRIED[0], 0, "fixed")  # pages stay pinned while it lives
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dynstore.cli.shared import DEVICE_HELP, check_device, show_progress
+from dynstore.bars import show_progress
+from dynstore.cli.shared import DEVICE_HELP, check_device
 from dynstore.errors import DynstoreError, InputError
 
 __all__ = ["EXAMPLES", "bench"]

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dynstore.bars import show_progress
 from dynstore.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
 from dynstore.cli.bench_command import bench
 from dynstore.cli.log_commands import export, log
-from dynstore.cli.shared import DEVICE_HELP, check_device, show_progress
+from dynstore.cli.shared import DEVICE_HELP, check_device
 from dynstore.cli.stream_command import EXAMPLES as STREAM_EXAMPLES
 from dynstore.cli.stream_command import stream
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError

@@ -13,9 +13,7 @@ import importlib.metadata
 import logging
 import os
 import sys
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -23,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.caches import cache_folder
+from dynstore.caches import cache_folder, write_cached
 
 __all__ = ["describe_function", "find_place", "read_kernel", "write_kernel"]
 
@@ -159,12 +157,4 @@ def read_kernel(place: Path) -> tuple[str, bytes] | None:
 def write_kernel(place: Path, name: str, image: bytes) -> None:
     """Keep a compiled kernel, completely or not at all; if writing fails, the next process compiles again."""
     kept = name.encode() + b"\0" + image
-    unfinished = place.with_name(f"write-{uuid.uuid4().hex}")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(hashlib.sha256(kept).digest() + kept)
-        unfinished.replace(place)
-    except OSError as error:
-        _log.debug("%s is not kept: %s", place.name, error)
-        with suppress(OSError):
-            unfinished.unlink()
+    write_cached(place, hashlib.sha256(kept).digest() + kept)

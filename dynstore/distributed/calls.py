@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +49,8 @@ class Call:
     Between two agreements a rank may raise. The others learn of it at their next agreement, where they raise, too: an
     error of the same kind that names the rank. So nothing may fail between an agreement and a transfer of arrays, and
     :meth:`all_to_all` and :meth:`all_reduce` begin with an agreement. A block that does not write ends with one, too.
+
+    A rank that does two calls at once, in two threads, would mix up their agreements: the second one is refused.
 
     Parameters
     ----------
@@ -117,9 +120,23 @@ class Call:
         return self.comm.all_to_all(columns, send, receive), receive
 
     def __enter__(self) -> Call:
+        state = vars(self.comm)
+        lock: Any = state.setdefault("_call_lock", RLock())  # one step, also if two threads do it
+        if not lock.acquire(blocking=False):
+            raise RankError(
+                f"{self.caller}: another thread of rank {self.comm.rank} is in {state.get('_call', 'a call')}; wanted "
+                "one call at a time, in the same order on all ranks"
+            )
+        self._lock, state["_call"] = lock, self.caller
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self._end(error)
+        finally:
+            self._lock.release()
+
+    def _end(self, error: BaseException | None) -> None:
         if error is None and not self._writes:
             try:
                 self.agree()

@@ -34,7 +34,8 @@ class ShardedGraph(Queries):
 
     An edge lies on the rank that owns its source. An undirected edge also lies on the rank that owns its other end. All
     ranks call each method, in the same order, unless its description says that no other rank is needed. A rank that has
-    no edges for a batch passes an empty one, such as ``[]``.
+    no edges for a batch passes an empty one, such as ``[]``. Threads of one rank take turns: a call that begins while
+    another thread of the rank is in one raises :class:`RankError`.
 
     An update happens on all ranks or on none. If one rank refuses its part, that rank raises its own error. All others
     raise an error of the same kind that names the rank.

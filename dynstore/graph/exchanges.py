@@ -224,11 +224,14 @@ class Exchanges(Deletions):
             is_old = extra[TIME].astype(np.int64) < bound  # the bound may not fit int32
             late = int(self.backend.xp.count_nonzero(is_old))
             if late:  # ids of late rows make no vertices
-                rows = self.backend.xp.nonzero(~is_old)[0]
+                rows, old = self.backend.xp.nonzero(~is_old)[0], self.backend.xp.nonzero(is_old)[0]
                 extra = {name: array[rows] for name, array in extra.items()}
-                request = request._replace(edges=take_rows(parts, rows), names=("source", "destination", None))
+                some = request._replace(names=("source", "destination", None))
+                request, ignored = (some._replace(edges=take_rows(parts, which)) for which in (rows, old))
         try:
             numbers, naming = self.ids.plan_edges(*request, self.number_of_vertices())
+            if late:  # they are ignored, and still have to be right
+                self.ids.find_edges(*ignored, self.number_of_vertices())
         except InputError:
             if late:  # say which row of the whole batch it is
                 self.ids.plan_edges(*given, self.number_of_vertices())

@@ -40,10 +40,10 @@ class Engine:
         return f"{type(self).__name__}({self.topology!r}, device={self.backend.name!r})"
 
     def _read_vertices(self, caller: str, what: str, vertices: Any) -> np.ndarray:
-        """Return vertices, ascending, each once; refuse what is none."""
+        """Return vertices, ascending; one that is given twice is there twice. Refuse what is none."""
         if hasattr(vertices, "__cuda_array_interface__"):
             vertices = self.backend.to_host(self.backend.asarray(vertices))
-        found = np.unique(np.asarray(vertices))
+        found = np.sort(np.asarray(vertices), axis=None)
         if found.dtype.kind not in "iu":
             raise InputTypeError(f"{caller}: {what} is {vertices!r}; wanted a vertex, or a list or array of vertices")
         if not found.shape[0]:

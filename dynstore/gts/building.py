@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.arguments import check_flag
+from dynstore.bars import show_progress
 from dynstore.errors import InputError, LimitError, UnweightedGraphError
 from dynstore.graph import AnyGraph, DynamicGraph
 from dynstore.gts.cpu.writing import k_assign_pages, k_write_pages
@@ -19,6 +20,8 @@ from dynstore.typing import MAX_INT32
 __all__ = ["build", "build_from_rows"]
 
 MAX_THREADS = 16
+# Pages are written in so many parts: several a thread, as parts take different times.
+NUM_SHARES = 64
 
 
 def build(
@@ -29,6 +32,7 @@ def build(
     q: int = 2,
     weights: bool = False,
     directed: bool = True,
+    progress: bool = False,
 ) -> PagedTopology:
     """Make slotted pages of a graph or of edges.
 
@@ -46,6 +50,8 @@ def build(
         Whether the weights are on the pages, as float32.
     directed : bool
         For edges: if False, each edge is stored in both directions. A graph is taken as it is.
+    progress : bool
+        Whether to show a bar on stderr, if that is a terminal: how many pages are written.
 
     Returns
     -------
@@ -67,7 +73,7 @@ def build(
     >>> gts.build(([0, 0, 1], [1, 2, 2]), page_bytes=64)
     PagedTopology(num_vertices=3, num_edges=3, small_pages=1, large_pages=0, page_bytes=64)
     """
-    weighted = check_flag("build", "weights", weights)
+    weighted, shown = check_flag("build", "weights", weights), check_flag("build", "progress", progress)
     form = PageFormat(page_bytes, p, q, weighted)
     graph = edges if _is_graph(edges) else _read_edges(edges, weighted, check_flag("build", "directed", directed))
     if graph.is_renumbered():
@@ -78,11 +84,16 @@ def build(
     packed = rows if rows.is_packed else rows.compact()
     host = graph.backend.to_host
     values = host(packed.weights) if weighted else None
-    return build_from_rows(host(packed.offsets), host(packed.indices), values, form, graph.is_directed())
+    return build_from_rows(host(packed.offsets), host(packed.indices), values, form, graph.is_directed(), shown)
 
 
 def build_from_rows(
-    offsets: np.ndarray, indices: np.ndarray, weights: np.ndarray | None, form: PageFormat, directed: bool = True
+    offsets: np.ndarray,
+    indices: np.ndarray,
+    weights: np.ndarray | None,
+    form: PageFormat,
+    directed: bool = True,
+    progress: bool = False,
 ) -> PagedTopology:
     """Make slotted pages of compressed rows.
 
@@ -95,6 +106,8 @@ def build_from_rows(
     form : PageFormat
     directed : bool
         If False, each edge is in both rows.
+    progress : bool
+        As for :func:`build`.
 
     Returns
     -------
@@ -124,14 +137,16 @@ def build_from_rows(
     bits = np.empty(0, dtype=np.uint32) if weights is None else _as_float32(weights).view(np.uint32)
     units, layout = pages.view(form.unit), tuple(form.layout.tolist())
 
-    def write(first: int) -> None:
-        last = min(first + share, count)
+    def write(first: int) -> int:
+        last: int = min(first + share, count)
         k_write_pages(first, last, units, layout, form.large_capacity, starts, ranges, records, offsets, indices, bits)
+        return last
 
     workers = min(os.cpu_count() or 1, MAX_THREADS)
-    share = max(1, -(-count // (4 * workers)))
-    with ThreadPoolExecutor(workers) as threads:
-        list(threads.map(write, range(0, count, share)))
+    share = max(1, -(-count // NUM_SHARES))
+    with show_progress(progress) as (advance, _), ThreadPoolExecutor(workers) as threads:
+        for written in threads.map(write, range(0, count, share)):
+            advance("writing pages", written, count)
     dtype = np.int32 if num_vertices <= MAX_INT32 else np.int64
     least = 0.0 if weights is None or not weights.shape[0] else float(weights.min())
     return PagedTopology(form, pages, starts, ranges, np.diff(offsets).astype(dtype), directed, least)

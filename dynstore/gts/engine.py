@@ -11,6 +11,7 @@ import numpy as np
 from dynstore.algorithms.centrality.api import draw_sources, scale_factors
 from dynstore.algorithms.link_analysis.api import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
+from dynstore.bars import show_progress
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse
 from dynstore.gts.base import Engine, read_settings
@@ -61,6 +62,9 @@ class GTS(Engine):
         its memory.
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
         The library of the results.
+    progress : bool
+        Whether runs show a bar on stderr, if that is a terminal. It counts the pages that a pass (a level or an
+        iteration) has sent to the device.
 
     Attributes
     ----------
@@ -95,8 +99,10 @@ class GTS(Engine):
         technique: str = "edge",
         attributes: str = "streamed",
         frames: Frames = "auto",
+        progress: bool = False,
     ) -> None:
         super().__init__(topology, device, frames)
+        self._progress = check_flag("GTS", "progress", progress)
         settings = read_settings("GTS", streams, cache_pages, cache, copy_bytes, host_bytes, technique, attributes)
         self._streamer = Streamer(topology, self.backend, settings)
         self.last_run = RunReport()
@@ -125,7 +131,7 @@ class GTS(Engine):
         """
         sources = self._read_vertices("bfs", "start", start)
         depth = -1 if depth_limit is None else check_integer("bfs", "depth_limit", depth_limit)
-        with self._running():
+        with self._running("bfs"):
             limit = int(np.iinfo(self.topology.degrees.dtype).max)
             wants = check_flag("bfs", "return_predecessors", return_predecessors)
             levels, parents = search(self._streamer, sources, depth if depth >= 0 else limit, wants)
@@ -163,7 +169,7 @@ class GTS(Engine):
             raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
         limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
         wants = check_flag("sssp", "return_predecessors", return_predecessors)
-        with self._running():
+        with self._running("sssp"):
             distances, parents = search_lengths(self._streamer, int(sources[0]), limit, wants)
         if parents is None:
             parents = self.backend.xp.full(distances.shape[0], -1, dtype=self.topology.degrees.dtype)
@@ -201,7 +207,7 @@ class GTS(Engine):
         """
         alpha, tol, limit = read_numbers(alpha, tol, max_iter)
         fails = check_flag("pagerank", "fail_on_nonconvergence", fail_on_nonconvergence)
-        with self._running():
+        with self._running("pagerank"):
             ranks, error = rank(self._streamer, alpha, limit, tol)
         converged = error < tol or not self.topology.num_vertices
         if fails and not converged:
@@ -220,7 +226,7 @@ class GTS(Engine):
         frame
             As :func:`dynstore.weakly_connected_components`: columns ``vertex`` and ``labels``.
         """
-        with self._running():
+        with self._running("weakly_connected_components"):
             labels = label_components(self._streamer)
         return self._frame(labels=labels)
 
@@ -233,6 +239,7 @@ class GTS(Engine):
         ----------
         k : int, or vertices as a list or array, optional
             A number of vertices to sample, or the vertices themselves, from which paths are searched. By default all.
+            A vertex that is given twice counts twice.
         normalized, endpoints : bool
             As in :func:`dynstore.betweenness_centrality`.
         random_state : int, optional
@@ -249,7 +256,7 @@ class GTS(Engine):
             sources = draw_sources(num_vertices, k, random_state)
         else:
             sources = self._read_vertices(caller, "k", k)
-        with self._running():
+        with self._running(caller):
             totals = measure_centrality(self._streamer, sources, endpoints)
         at_sources, elsewhere = scale_factors(
             num_vertices, sources.shape[0], normalized, endpoints, self.topology.directed
@@ -317,7 +324,7 @@ class GTS(Engine):
         for index, one in enumerate(read):
             if np.shape(one) != (num_vertices,):
                 raise InputError(f"run: read[{index}] has the shape {np.shape(one)}; wanted {(num_vertices,)}")
-        with self._running() as report:
+        with self._running("run") as report:
             sent = [self.backend.xp.array(one) for one in written]
             kept = [self._streamer.make_read(np.asarray(one).dtype) for one in read]
             for target, one in zip(kept, read, strict=True):
@@ -346,10 +353,12 @@ class GTS(Engine):
         return self._kernels[function]
 
     @contextmanager
-    def _running(self) -> Iterator[RunReport]:
-        """Measure a run; it ends when all is done."""
+    def _running(self, caller: str) -> Iterator[RunReport]:
+        """Measure a run, and show how far it is; it ends when all is done."""
         report = self._streamer.report = RunReport()
-        yield report
-        self.backend.synchronize()
+        with show_progress(self._progress) as (advance, _):
+            self._streamer.advance = lambda what, done, total: advance(f"{caller}, {what}", done, total)
+            yield report
+            self.backend.synchronize()
         report.stop()
         self.last_run = report

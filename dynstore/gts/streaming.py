@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.bars import ignore_progress
 from dynstore.gts.groups import Group, list_groups
 from dynstore.gts.links import make_link
 from dynstore.gts.page_cache import PageCache
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dynstore.backend import Backend
+    from dynstore.bars import Advance
     from dynstore.gts.topology import PagedTopology
     from dynstore.typing import Array
 
@@ -83,6 +85,13 @@ class Streamer:
 
     Pages are in three places. With ``cache="fixed"`` the first pages are on the device. The next ones are in host
     memory, pinned if the system allows it. The rest is on disk.
+
+    Attributes
+    ----------
+    report : RunReport
+        Of the present run.
+    advance : Advance
+        Gets how many pages of a pass have been sent to the device.
     """
 
     def __init__(self, topology: PagedTopology, backend: Backend, settings: Settings) -> None:
@@ -108,6 +117,7 @@ class Streamer:
         ends = topology.starts[np.minimum(self._all + self.most_pages, num_pages)]
         self._most_vertices = int((ends - topology.starts[:-1]).max(initial=0)) + 1  # of a group
         self.report = RunReport()
+        self.advance: Advance = ignore_progress
         self._degrees: Array | None = None
 
     def _load_pages(self, settings: Settings) -> None:
@@ -197,6 +207,8 @@ class Streamer:
         """
         link, report = self.link, self.report
         before = report.page_bytes + report.sent_bytes, report.launches
+        sent_pages, name = report.pages, f"pass {report.passes + 1}"
+        self.advance(name, 0, len(pids))
         self.backend.synchronize()  # what was written on the current stream, such as `arguments`
         is_sent = self.settings.attributes == STREAMED
         sizes = [(self._most_vertices if is_sent else 0, one.dtype) for one in read]
@@ -214,6 +226,7 @@ class Streamer:
                 self._launch(group, turn, words, kernels, (*parts, *arguments))
                 if place is not None:
                     self._readers[place] = link.mark(turn)
+                self.advance(name, report.pages - sent_pages, len(pids))
         except BaseException:
             self._empty_cache()  # a page may have a place, and not be there
             raise

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair, settled
+from dynstore.backend import get_backend
+from dynstore.input.columns import read_edges
+from dynstore.streams.rows import CALLER, ROLES, Rows, joined, keeps_times, last_of_each_pair, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +86,8 @@ class Applier:
         staging: Staging,
     ) -> None:
         self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
+        owner: Any = G
+        self._shard: DynamicGraph = getattr(owner, "shard", owner)
         self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
         self.newest: int | float | None = None
         self._entered: int | float | None = None if window is None else window._newest
@@ -139,7 +143,18 @@ class Applier:
         else:  # the difference of two int64 may need all bits of a uint64
             keep = newest.view(np.uint64) - times.view(np.uint64) <= min(floor(lateness), (1 << 64) - 1)
         late = len(rows) - int(np.count_nonzero(keep))
+        if late:
+            self._check_ids(rows)
         return [rows[keep] if late else rows], late
+
+    def _check_ids(self, rows: Rows) -> None:
+        """Refuse wrong ids, as the graph does: it does not get the rows that are late."""
+        dtype = self._shard.vertex_dtype
+        if self._shard.is_renumbered():
+            if rows.src.dtype.kind != "i":
+                return
+            dtype = np.dtype(np.int64)
+        read_edges(CALLER, get_backend("cpu"), (rows.src, rows.dst), (*ROLES[:2], None), dtype, None)
 
     def apply(self, ready: Ready, logged: AbstractContextManager[None] | None = None) -> int:
         """Apply a batch; return how many rows the window counted as late.

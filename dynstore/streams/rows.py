@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
 
-__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair", "settled"]
+__all__ = ["CALLER", "ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair", "settled"]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")

@@ -50,6 +50,15 @@ class Selection(NamedTuple):
     late: int
     rows: Array | None
 
+    def ignored(self, backend: Backend, columns: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the rows of the whole batch's columns that do not enter; None if all do."""
+        count = len(columns[0])
+        if self.rows is None or len(self.rows) == count:
+            return None
+        stays_out = backend.xp.ones(count, bool)
+        stays_out[backend.asarray(self.rows)] = False
+        return take_rows(columns, backend.xp.nonzero(stays_out)[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Horizon:

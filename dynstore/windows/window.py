@@ -199,6 +199,8 @@ class Window:
             parts = tuple(column for _, column in columns)
             chosen = self._horizon.select(G.backend, edges, parts, time, len(self), self._newest, kept)
             try:
+                if ignored := chosen.ignored(G.backend, parts):
+                    self._refuse(ignored, COLUMNS, default_weight)
                 return self._enter(chosen, default_weight, extra)
             except InputError as error:
                 refused = error
@@ -221,9 +223,9 @@ class Window:
         return self.graph.with_weights(Request("slide", edges, (source, destination, weight), None)).names
 
     def _refuse(self, edges: Any, names: Names, default_weight: float | None) -> None:
-        """Raise for what is wrong with a batch, with its own columns and rows."""
+        """Raise for what is wrong with rows, be there room for their ids or not."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
-        numbers, _ = G.ids.plan_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
+        numbers = G.ids.find_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
         if self._reads_weights:
             weights = G.fill_weights("slide", numbers, default_weight).weights
             if self.keep == "sum":

@@ -89,6 +89,25 @@ def test_betweenness_options(device: str) -> None:
             dynstore.betweenness_centrality(graph, **arguments)
 
 
+@pytest.mark.parametrize("endpoints", [True, False])
+@pytest.mark.parametrize("store", ["gpma+", "paged", "slab_hash"])
+def test_a_source_that_is_given_twice_counts_twice(device: str, store: str, endpoints: bool) -> None:
+    """As in cuGraph: each of the sources is searched, and results are divided by how many there are."""
+    graph = dynstore.DynamicGraph(store=store, device=device)
+    graph.insert_edges(([0, 1, 1, 2, 3, 0], [1, 2, 3, 4, 4, 5]))
+
+    def summed(k: list[int]) -> Any:
+        """Return sums that are not divided; there are 6 vertices, 5 of which are others."""
+        values = column(dynstore.betweenness_centrality(graph, k=k, normalized=False, endpoints=endpoints))
+        at_sources = len(k) if endpoints else len(k) - 1
+        factors = np.where(np.isin(range(6), k), at_sources, len(k)) / (6 if endpoints else 5)
+        return np.nan_to_num(values) * factors
+
+    once, other = summed([0]), summed([1])
+    np.testing.assert_allclose(summed([0, 0]), 2 * once, atol=1e-12)
+    np.testing.assert_allclose(summed([0, 1, 0])[2:], (2 * once + other)[2:], atol=1e-12)
+
+
 @pytest.mark.parametrize("store", ["gpma+", "merge", "rebuild"])
 @pytest.mark.parametrize("directed", [True, False])
 def test_results_follow_updates(device: str, directed: bool, store: str, rng: np.random.Generator) -> None:

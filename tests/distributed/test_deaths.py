@@ -142,7 +142,7 @@ def test_each_agreement_refused_by_each_rank(monkeypatch: pytest.MonkeyPatch, na
 
     def refusing(self: Call, value: Any = None) -> list[Any]:
         # The agreement at the end of a call is for what has failed within it.
-        if self.comm.rank in left and sys._getframe(1).f_code.co_name != "__exit__":
+        if self.comm.rank in left and sys._getframe(1).f_code.co_name != "_end":
             left[self.comm.rank] -= 1
             if left[self.comm.rank] < 0:
                 del left[self.comm.rank]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Event
+from threading import Event, Thread
 from time import monotonic, sleep
 
 import numpy as np
@@ -151,6 +151,54 @@ def test_different_calls_are_refused() -> None:
 
     with pytest.raises(RankError, match="rank 0 calls all_reduce, rank 1 calls all_gather; wanted the same calls"):
         run(program, 2)
+
+
+def test_two_threads_of_a_rank_take_turns() -> None:
+    """The second call is refused on each rank, whichever of the two a rank has begun; the first ones go on."""
+
+    def program(comm: Communicator) -> tuple[list[str], int]:
+        G, errors = distributed.ShardedGraph(comm), []
+
+        def insert_meanwhile() -> None:
+            try:
+                G.insert_edges([(8, 9)])
+            except RankError as error:
+                errors.append(str(error))
+
+        class Edges(list):  # type: ignore[type-arg]
+            """Edges during whose reading another thread of the rank calls the graph."""
+
+            def __len__(self) -> int:
+                if not errors:
+                    other = Thread(target=insert_meanwhile)
+                    other.start()
+                    other.join()
+                return super().__len__()
+
+        G.insert_edges(Edges([(comm.rank, 5)]))
+        G.delete_edges([(0, 5)])
+        insert_meanwhile()  # now it is its turn
+        return errors, G.number_of_edges()
+
+    for rank, (errors, num_edges) in enumerate(distributed.run(program, ranks=2, device="cpu")):
+        assert errors == [
+            f"insert_edges: another thread of rank {rank} is in insert_edges; wanted one call at a time, in the same "
+            "order on all ranks"
+        ]
+        assert num_edges == 2
+
+
+def test_a_call_that_raises_lets_other_threads_in() -> None:
+    def program(comm: Communicator) -> int:
+        G = distributed.ShardedGraph(comm)
+        with pytest.raises(InputError, match="must not be negative"):
+            G.insert_edges([(-1, 2)])
+        other = Thread(target=G.insert_edges, args=([(8, 9)],))
+        other.start()
+        other.join()
+        return G.number_of_edges()
+
+    assert distributed.run(program, ranks=2, device="cpu") == [1, 1]
 
 
 def test_abort_ends_all() -> None:

@@ -172,3 +172,33 @@ def test_a_failed_insertion_takes_the_expiry_back(
     assert (rows_of(G), G.version) == (before, 1)
     check_graph(G, transposed=True)
     same(G.update(arriving, [(30, 31)], 11), UpdateReport(replaced=0, inserted=1, deleted=1, expired=11))
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+@pytest.mark.parametrize(
+    ("src", "error", "message"),
+    [
+        ([1, -5], InputError, "update: `src` has -5 at row 1; vertex ids must not be negative"),
+        ([0.5, 1.5], InputTypeError, "update: `src` is float64; vertex ids must be integers"),
+        ([2, "a"], InputTypeError, "update: `src` has"),
+    ],
+)
+@pytest.mark.parametrize("times", [[1, 2], [102, 1], [103, 102]], ids=["late", "late-in-part", "in-time"])
+def test_ids_are_right_in_late_rows_too(
+    backend_name: str, renumber: bool, src: list[Any], error: type, message: str, times: list[int]
+) -> None:
+    G = DynamicGraph(device=backend_name, renumber=renumber, timestamps="int64")
+    G.insert_edges(([1, 2], [2, 3]), time=[50, 101])
+    with pytest.raises(error, match=message):
+        G.update(insert=(src, [3, 3]), time=times, expire_before=90)
+    assert (G.version, G.number_of_edges()) == (1, 2)
+    report = G.update(insert=([7, 1], [8, 3]), time=[2, 1], expire_before=90)
+    assert (report.late, report.expired, G.number_of_vertices()) == (2, 1, 3 if renumber else 4)
+
+
+def test_late_rows_need_no_room_for_their_ids() -> None:
+    G = DynamicGraph(device="cpu", renumber=True, max_vertices=3, timestamps="int64")
+    G.insert_edges(([1, 2], [2, 3]), time=[100, 101])
+    assert G.update(insert=([7, 8], [9, 10]), time=[1, 2], expire_before=90).late == 2
+    with pytest.raises(LimitError):
+        G.update(insert=([7, 8], [9, 10]), time=[102, 102], expire_before=90)

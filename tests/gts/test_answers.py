@@ -148,6 +148,16 @@ def test_centrality(way: str, backend_name: str, directed: bool, endpoints: bool
         assert len(engine.betweenness_centrality(k=3, random_state=1)) == graph.number_of_vertices()
 
 
+@pytest.mark.parametrize("k", [[0, 0], [5, 0, 5, 5], [3]])
+def test_a_source_that_is_given_twice_counts_twice(backend_name: str, k: list[int]) -> None:
+    """As in cuGraph, and in all stores: with [0, 0] a source has the paths from another one, which is itself."""
+    graph, engine = make_engine("resident", backend_name, True)
+    found = engine.betweenness_centrality(k)
+    pd.testing.assert_frame_equal(found, dynstore.betweenness_centrality(graph, k))
+    assert found["betweenness_centrality"].isna().sum() == (len(k) == 1)
+    pd.testing.assert_frame_equal(engine.bfs(k), dynstore.bfs(graph, sorted(set(k))))
+
+
 def test_an_empty_graph(backend_name: str) -> None:
     engine = gts.GTS(gts.build(DynamicGraph(device="cpu")), device=backend_name)
     assert len(engine.pagerank()) == len(engine.weakly_connected_components()) == 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dynstore import DynamicGraph, Stream, Window
-from dynstore.errors import InputTypeError
+from dynstore.errors import InputError, InputTypeError
 from tests.streams.scripted import graph, pairs_of
 
 
@@ -176,3 +176,30 @@ def test_deletions_beside_rows_out_of_order(rng: np.random.Generator, directed: 
         table = G.to_pandas()
         found = dict(zip(zip(table["source"], table["destination"], strict=True), table["time"], strict=True))
         assert found == {key: time for key, time in last.items() if time > bound}
+
+
+@pytest.mark.parametrize("time", [1, 102], ids=["late", "in-time"])
+@pytest.mark.parametrize("renumber", [False, True])
+@pytest.mark.parametrize("kind", ["lateness", "window", "length"])
+def test_ids_are_right_in_late_rows_too(kind: str, renumber: bool, time: int) -> None:
+    G = DynamicGraph(device="cpu", renumber=renumber, timestamps="int64" if kind == "length" else None)
+    given: dict[str, Any] = {"lateness": 5} if kind == "lateness" else {"window": 10}
+    if kind == "window":
+        given["window"] = Window(G, 10, by="time")
+    batches = [{"source": [1, 2], "destination": [2, 3], "time": [100, 101]}]
+    batches.append({"source": [-5], "destination": [3], "time": [time]})
+    stream = Stream(G, batches, batch_edges=1, **given)
+    with pytest.raises(InputError, match="`src` has -5 at row 0; vertex ids must not be negative"):
+        stream.run()
+    assert stream.progress().state == "failed"
+    assert set(G.to_pandas()["source"]) == {1, 2}
+
+
+@pytest.mark.parametrize("ids", [[7, 8], ["c", "d"]])
+def test_ids_of_late_rows_make_no_vertices(ids: list[Any]) -> None:
+    G = DynamicGraph(device="cpu", renumber=True)
+    known = [1, 2] if isinstance(ids[0], int) else ["a", "b"]
+    batches = [{"source": known, "destination": known[::-1], "time": [100, 101]}]
+    batches.append({"source": ids, "destination": ids, "time": [1, 102]})
+    assert Stream(G, batches, lateness=5).run().late == 1
+    assert G.number_of_vertices() == 3

@@ -156,3 +156,43 @@ def test_columns_of_different_lengths_are_refused(by: Any, by_name: str, length:
     with pytest.raises(InputError, match=r"^slide: `\w+` has \d items, .*; they must be equal$"):
         window.slide(tuple(columns.values()), **time)
     assert (len(window), G.version, G.number_of_vertices()) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+@pytest.mark.parametrize(
+    ("src", "error", "message"),
+    [
+        ([1, -5], InputError, "slide: `src` has -5 at row 1; vertex ids must not be negative"),
+        ([0.5, 1.5], InputTypeError, "slide: `src` is float64; vertex ids must be integers"),
+        ([2, "a"], InputTypeError, "slide: `src` has"),
+    ],
+)
+@pytest.mark.parametrize("times", [[1, 2], [102, 1], [103, 102]], ids=["late", "late-in-part", "in-time"])
+def test_ids_are_right_in_late_rows_too(
+    backend_name: str, renumber: bool, src: list[Any], error: type, message: str, times: list[int]
+) -> None:
+    G = DynamicGraph(device=backend_name, renumber=renumber)
+    window = Window(G, 10, by="time")
+    window.slide(([1, 2], [2, 3]), time=[100, 101])
+    with pytest.raises(error, match=message):
+        window.slide((src, [3, 3]), time=times)
+    assert (len(window), G.version, named_edges(G).keys()) == (2, 1, {(1, 2), (2, 3)})
+    assert window.slide(([7, 1], [8, 3]), time=[2, 1]).late == 2
+    assert G.number_of_vertices() == (3 if renumber else 4)
+
+
+def test_ids_are_right_in_rows_that_leave_at_once(backend_name: str) -> None:
+    G = DynamicGraph(device=backend_name)
+    window = Window(G, 2)
+    with pytest.raises(InputError, match="slide: `dst` has -1 at row 0"):
+        window.slide(([0, 1, 2], [-1, 2, 3]))
+    assert (len(window), G.version) == (0, 0)
+
+
+def test_late_rows_need_no_room_for_their_ids() -> None:
+    G = DynamicGraph(device="cpu", renumber=True, max_vertices=3)
+    window = Window(G, 10, by="time")
+    window.slide(([1, 2], [2, 3]), time=[100, 101])
+    assert window.slide(([7, 8], [9, 10]), time=[1, 2]).late == 2
+    with pytest.raises(LimitError):
+        window.slide(([7, 8], [9, 10]), time=[102, 102])

@@ -1,18 +1,33 @@
-"""How fast the link between host and device is, measured on the pages that are read over it."""
+"""How fast the link between host and device is, measured on the pages that are read over it.
+
+The rates are kept on disk, as ``CACHE/links/DIGEST.json``; the digest is that of the GPU, its place in the machine, the
+driver, and the size of the memory.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import hashlib
+import json
+import logging
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.caches import cache_folder, write_cached
 from dynstore.stores.paged.memory import copy_to_device
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Links", "measure_links"]
+__all__ = ["Links", "find_links", "measure_links"]
+
+_log = logging.getLogger("dynstore")
+# Of the files. Raise it when rates are measured in another way: those of before are then not read.
+VERSION = 1
 
 # Less than this is not measured: starting the work would take too much of the time.
 LEAST_BYTES = 1 << 25
@@ -42,15 +57,86 @@ class Links(NamedTuple):
 # Of an H200 on PCIe 5.0 with 16 lanes: for what is not measured. Where there is no link, they let the same choices be
 # made.
 USUAL_LINKS = Links(55e9, 290e6)
-# What was measured, by device and by the number of bits of the memory's size.
-_measured: dict[tuple[str, int], Links] = {}
+# What is known in this process, by device and by the number of bits of the memory's size.
+_known: dict[tuple[int, int], Links] = {}
+
+
+def find_links(backend: Backend, words: Array, on_host: np.ndarray) -> Links:
+    """Return the rates of the link, for memory as large as this; they are measured once, and kept on disk.
+
+    They are measured for each power of two of the size, in a few ms. Without a GPU, and for less than 32 MiB, the rates
+    of a usual link are returned.
+
+    Parameters
+    ----------
+    backend, words, on_host
+        As for :func:`measure_links`.
+
+    Returns
+    -------
+    Links
+    """
+    if not _has_link(backend, words):
+        return USUAL_LINKS
+    bits = int(words.nbytes).bit_length()
+    key = backend.xp.cuda.runtime.getDevice(), bits
+    if key not in _known:
+        described = _describe(backend, bits)
+        place = _find_place(described)
+        links = _read_links(place, described)
+        if links is None:
+            links = measure_links(backend, words, on_host)
+            if place is not None:
+                write_cached(place, json.dumps({**described, **links._asdict()}, indent=1).encode())
+        _known[key] = links
+    return _known[key]
+
+
+def _has_link(backend: Backend, words: Array) -> bool:
+    return backend.on_gpu and words.nbytes >= LEAST_BYTES
+
+
+def _describe(backend: Backend, bits: int) -> dict[str, Any]:
+    """Return what rates hold for. A host's name is not part of it: it changes with each container."""
+    device, runtime = backend.xp.cuda.Device(), backend.xp.cuda.runtime
+    properties = runtime.getDeviceProperties(device.id)
+    return {
+        "version": VERSION, "gpu": properties["name"].decode(), "uuid": properties["uuid"].hex(),
+        "bus": device.pci_bus_id, "driver": runtime.driverGetVersion(), "size_bits": bits,
+    }  # fmt: skip
+
+
+def _find_place(described: dict[str, Any]) -> Path | None:
+    """Return the path for some rates; None if there is no folder for them."""
+    try:
+        folder = cache_folder() / "links"
+    except RuntimeError as error:
+        _log.debug("rates of the link are not kept: %s", error)
+        return None
+    return folder / f"{hashlib.sha256(json.dumps(described).encode()).hexdigest()[:32]}.json"
+
+
+def _read_links(place: Path | None, described: dict[str, Any]) -> Links | None:
+    """Return the kept rates; None if there are none, or the file is damaged."""
+    if place is None:
+        return None
+    try:
+        kept = json.loads(place.read_bytes())
+        links = Links(*(float(kept.pop(name)) for name in Links._fields))
+        if kept != described or not all(isfinite(rate) and rate > 0 for rate in links):
+            raise ValueError(f"it is of {kept}, and has {links}")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        _log.debug("%s is not read: %s", place, error)
+        return None
+    return links
 
 
 def measure_links(backend: Backend, words: Array, on_host: np.ndarray) -> Links:
-    """Return the rates of the link, for memory as large as this.
+    """Measure the rates of the link now, for memory as large as this.
 
-    A process measures them once for each power of two of the size. This takes a few ms. Without a GPU, and for less
-    than 32 MiB, the rates of a usual link are returned.
+    Without a GPU, and for less than 32 MiB, the rates of a usual link are returned.
 
     Parameters
     ----------
@@ -64,15 +150,8 @@ def measure_links(backend: Backend, words: Array, on_host: np.ndarray) -> Links:
     -------
     Links
     """
-    if not backend.on_gpu or words.nbytes < LEAST_BYTES:
+    if not _has_link(backend, words):
         return USUAL_LINKS
-    key = backend.name, int(words.nbytes).bit_length()
-    if key not in _measured:
-        _measured[key] = _measure(backend, words, on_host)
-    return _measured[key]
-
-
-def _measure(backend: Backend, words: Array, on_host: np.ndarray) -> Links:
     part = on_host[: COPY_BYTES // 4]
     target, total = backend.empty(part.shape[0], np.uint32), backend.zeros(1, np.uint32)
     read_lines = backend.kernels("dynstore.stores.paged").read_lines

@@ -15,7 +15,7 @@ from dynstore.bits import pack_bits
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.layout import PagedRows
-from dynstore.stores.paged.links import USUAL_LINKS, Links, measure_links
+from dynstore.stores.paged.links import Links
 from dynstore.stores.paged.memory import Ring
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.typing import Device
@@ -331,18 +331,6 @@ def test_arrays_of_several_dtypes_share_a_buffer(backend: Backend) -> None:
     parts = [(words[first : first + 5], weights[first : first + 7]) for first in range(0, 30, 5)]
     for part, copies in zip(parts, Ring(backend, 2 * passes.PADDING, 3).bring(parts), strict=True):
         assert [backend.to_host(copy).tolist() for copy in copies] == [array.tolist() for array in part]
-
-
-def test_the_link_is_measured_for_each_size_of_memory(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measure_links(backend, *backend.pinned(1 << 12, np.uint32)) == USUAL_LINKS
-    memories = [backend.pinned(words, np.uint32) for words in (1 << 23, 1 << 24, 3 << 23)]
-    found = [measure_links(backend, *memory) for memory in memories]
-    if not backend.on_gpu:
-        assert found == [USUAL_LINKS] * 3
-        return
-    assert found == [measure_links(backend, *memory) for memory in memories]
-    assert found[0] != found[1] == found[2]
-    assert min(map(min, found)) > 1e6
 
 
 def test_lines_are_read_in_runs(backend: Backend) -> None:
