@@ -219,23 +219,24 @@ def d_mix(bits):
 
 
 @njit
-def d_find_bits(key, num_words):
-    """Return the word of a key in a filter, and its three bits there (one may be another)."""
-    high = key >> 32
-    first = d_mix((key & 0xFFFFFFFF) ^ d_mix(high))
-    second = d_mix(first ^ high)
+def d_find_bits(offsets, row, column, num_words):
+    """Return the word of an edge in a filter, and its three bits there (one may be another)."""
+    begin = offsets[row]
+    first = d_mix(column ^ d_mix(row))
+    second = d_mix(first ^ row)
     bits = (1 << (second & 31)) | (1 << ((second >> 5) & 31)) | (1 << ((second >> 10) & 31))
-    return (first * num_words) >> 32, np.uint32(bits)
+    slot = begin + ((first * (offsets[row + 1] - begin)) >> 32)
+    return min(slot >> 2, num_words - 1), np.uint32(bits)
 
 
 @njit(cache=True, nogil=True)
-def k_add_to_filter(words, keys):
+def k_add_to_filter(words, offsets, keys):
     """Set the bits of keys."""
     for key in keys:
-        place, bits = d_find_bits(key, words.shape[0])
+        place, bits = d_find_bits(offsets, key >> 32, key & 0xFFFFFFFF, words.shape[0])
         words[place] |= bits
 
 
-def add_to_filter(words: Array, keys: Array) -> None:
-    """Add keys to a filter, whose words are 0 at first."""
-    k_add_to_filter(words, keys)
+def add_to_filter(words: Array, offsets: Array, keys: Array) -> None:
+    """Add keys to a filter, whose words are 0 at first; ``offsets``: where each row begins."""
+    k_add_to_filter(words, offsets, keys)

@@ -331,24 +331,29 @@ def d_mix(bits):
 
 
 @device
-def d_find_bits(key, num_words):
-    """Return the word of a key in a filter, and its three bits there (one may be another)."""
-    high = key >> 32
-    first = d_mix((key & 0xFFFFFFFF) ^ d_mix(high))
-    second = d_mix(first ^ high)
+def d_find_bits(offsets, row, column, num_words):
+    """Return the word of an edge in a filter, and its three bits there (one may be another).
+
+    The edges of a row share the words of its slots, four slots a word.
+    """
+    begin = offsets[row]
+    first = d_mix(column ^ d_mix(row))
+    second = d_mix(first ^ row)
     bits = (1 << (second & 31)) | (1 << ((second >> 5) & 31)) | (1 << ((second >> 10) & 31))
-    return (first * num_words) >> 32, np.uint32(bits)
+    slot = begin + ((first * (offsets[row + 1] - begin)) >> 32)
+    return min(slot >> 2, num_words - 1), np.uint32(bits)
 
 
 @kernel
-def k_add_to_filter(words, keys):
+def k_add_to_filter(words, offsets, keys):
     """One thread a key: set its bits (atomic or)."""
     i = int(cuda.grid(1))
     if i < keys.shape[0]:
-        place, bits = d_find_bits(np.int64(keys[i]), np.int64(words.shape[0]))
+        key = np.int64(keys[i])
+        place, bits = d_find_bits(offsets, key >> 32, key & 0xFFFFFFFF, np.int64(words.shape[0]))
         cuda.atomic.or_(words, place, bits)
 
 
-def add_to_filter(words: Array, keys: Array) -> None:
-    """Add keys to a filter, whose words are 0 at first."""
-    k_add_to_filter.launch(keys.shape[0], words, keys)
+def add_to_filter(words: Array, offsets: Array, keys: Array) -> None:
+    """Add keys to a filter, whose words are 0 at first; ``offsets``: where each row begins."""
+    k_add_to_filter.launch(keys.shape[0], words, offsets, keys)

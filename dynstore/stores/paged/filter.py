@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = ["EdgeFilter"]
 
-# Of the filter for an edge. Of edges that are not there, about one in 20 passes.
-BITS = 8
-MAX_WORDS = (1 << 31) - 1
+# Edges of a word, on average: 8 bits for each. Of edges that are not there, about one in 20 passes.
+EDGES_A_WORD = 4
 
 
 class EdgeFilter:
-    """A Bloom filter in which all bits of a key lie in one word, so that a test reads one word.
+    """A Bloom filter in which all bits of an edge lie in one word, so that a test reads one word.
+
+    A row has as many words as its slots in the pages take, four slots a word. So rows that are added one after the
+    other write words beside each other.
 
     B. H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 13(7), 1970; blocks as in Putze,
     Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", JEA 14, 2009.
@@ -26,23 +28,24 @@ class EdgeFilter:
     Parameters
     ----------
     backend : Backend
-    num_keys : int
-        How many keys will be added.
+    num_edges : int
+        How many edges will be added.
 
     Attributes
     ----------
     words : array, uint32
+        Edges whose words would lie behind the last one use that.
     """
 
-    def __init__(self, backend: Backend, num_keys: int) -> None:
+    def __init__(self, backend: Backend, num_edges: int) -> None:
         self._backend = backend
-        self.words = backend.zeros(min(-(-num_keys * BITS // 32) or 1, MAX_WORDS), np.uint32)
+        self.words = backend.zeros(max(-(-num_edges // EDGES_A_WORD), 1), np.uint32)
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory."""
         return int(self.words.nbytes)
 
-    def add(self, keys: Array) -> None:
-        """Add keys, int64, not negative."""
-        self._backend.kernels("dynstore.stores.paged").add_to_filter(self.words, keys)
+    def add(self, offsets: Array, keys: Array) -> None:
+        """Add edges: keys ``row << 32 | destination``, int64; ``offsets``, shape (V + 1,): where each row begins."""
+        self._backend.kernels("dynstore.stores.paged").add_to_filter(self.words, offsets, keys)

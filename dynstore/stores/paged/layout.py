@@ -54,7 +54,7 @@ class PagedRows:
     words : array, shape (W,), uint32
         All pages, one after the other, in host memory. On CUDA this is pinned, so that kernels can read it.
     words_on_host : numpy array
-        The same memory, as the host reads it.
+        The same memory, as the host reads it; empty if the pages were moved to device memory.
     places : array, shape (P + 1,), int64
         The first word of each page in ``words``. This array and the next ones are on the device.
     heads : array, shape (L,), uint32

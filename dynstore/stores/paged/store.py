@@ -7,24 +7,21 @@ cleared, an update writes all edges to new pages. ``docs/internals/paged.md`` sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_flag, check_integer
 from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.bits import full_words, unpack_bits
-from dynstore.config import check_share
 from dynstore.errors import LimitError
 from dynstore.snapshot import GapCSR
 from dynstore.stores import get_store
-from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store, StoreOptions
+from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.finding import Found, find_batch, find_edges
-from dynstore.stores.paged.layout import MAX_PAGE_BITS, MIN_PAGE_BITS, PagedRows
+from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.memory import SpareMemory
 from dynstore.stores.paged.merging import (
     LOW_BITS,
@@ -36,6 +33,7 @@ from dynstore.stores.paged.merging import (
     read_merged,
     read_slots,
 )
+from dynstore.stores.paged.options import CALLER, PagedOptions
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.table.selection import select
 from dynstore.stores.table.slots import SlotArrays
@@ -44,53 +42,12 @@ from dynstore.typing import MAX_INT32, Array, OnDuplicate
 if TYPE_CHECKING:
     from dynstore.backend import Backend
 
-__all__ = ["PagedOptions", "PagedStore", "PagedTable"]
+__all__ = ["PagedStore", "PagedTable"]
 
-CALLER = "store 'paged'"
 DELTA = "gpma+"
 # The most edges of the delta: its slots have int32 numbers. It grows by at most one of so many parts of the free device
 # memory; an edge may take so many slots.
 MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
-
-
-@dataclass(frozen=True)
-class PagedOptions(StoreOptions):
-    """When new pages are written, what they hold, and how many of them stay on the GPU.
-
-    Attributes
-    ----------
-    delta_share : float
-        An insertion writes new pages if the delta would have more edges than this share of the edges in pages, and
-        more than ``delta_edges``.
-    delta_edges : int
-        See ``delta_share``. A deletion leaves up to this many slots of deleted edges in pages.
-    density : float
-        A deletion that would leave more writes new pages if fewer than this share of the slots would hold edges.
-    encode : bool
-        If True, pages hold the gaps between neighbours, in as many bits as each leaf needs. If False, they hold ids.
-    page_bits : int
-        A page has ``2**page_bits`` leaves of 32 slots; 5 to 15.
-    resident_share : float
-        Pages that algorithms copy to the GPU stay there until new pages are written, or memory runs out. They take at
-        most this share of the GPU memory that is free when the first page is added. The share applies once to pages
-        without weights and once to pages with weights, of out-edges and of in-edges.
-    """
-
-    delta_share: float = 1 / 8
-    delta_edges: int = 1 << 20
-    density: float = 0.97
-    encode: bool = True
-    page_bits: int = MAX_PAGE_BITS
-    resident_share: float = 1 / 4
-
-    def __post_init__(self) -> None:
-        check_share(CALLER, "delta_share", self.delta_share, 0.0, 1.0)
-        check_share(CALLER, "density", self.density, 0.0, 1.0)
-        check_share(CALLER, "resident_share", self.resident_share, 0.0, 1.0)
-        check_count(CALLER, "delta_edges", check_integer(CALLER, "delta_edges", self.delta_edges))
-        check_flag(CALLER, "encode", self.encode)
-        if not MIN_PAGE_BITS <= (check_count(CALLER, "page_bits", self.page_bits) or 0) <= MAX_PAGE_BITS:
-            raise LimitError(f"{CALLER}: page_bits is {self.page_bits}; wanted {MIN_PAGE_BITS} to {MAX_PAGE_BITS}")
 
 
 class PagedTable(NamedTuple):
@@ -270,8 +227,10 @@ class PagedStore(DerivedSlots):
         ``live``: the bits of the slots, and how many are set before each leaf.
         """
         self._resident = self._no_resident()  # the merge has its memory
-        passing = EdgeFilter(self.backend, int(degrees.sum()))
-        new = merge_edges(base, live, degrees, added, self._spare.take, passing.add)
+        offsets = self.backend.zeros(base.num_vertices + 1, np.int64)
+        self.backend.xp.cumsum(degrees, out=offsets[1:])
+        passing = EdgeFilter(self.backend, int(offsets[-1]))
+        new = merge_edges(base, live, degrees, added, self._spare.take, partial(passing.add, offsets))
         delta, all_valid, resident = self._make_delta(new.num_vertices), new.all_valid(), self._no_resident()
 
         def commit() -> None:

@@ -18,10 +18,10 @@ __all__ = ["search_batch"]
 
 
 @njit
-def d_passes(words, row, column):
+def d_passes(words, offsets, row, column):
     """Return whether the filter passes an edge."""
-    place, bits = d_find_bits((row << 32) | column, words.shape[0])
-    return (words[place] & bits) == bits
+    place, bits = d_find_bits(offsets, row, column, words.shape[0])
+    return offsets[row] < offsets[row + 1] and (words[place] & bits) == bits
 
 
 @njit
@@ -71,7 +71,7 @@ def k_search_batch(
         row, column = np.int64(src[i]), np.int64(dst[i])
         if not (0 <= row < num_vertices and 0 <= column < num_vertices) or (mirrored and row > column):
             continue
-        if not d_passes(passing, row, column) or (mirrored and not d_passes(passing, column, row)):
+        if not d_passes(passing, offsets, row, column) or (mirrored and not d_passes(passing, offsets, column, row)):
             continue
         totals[4] += 1
         slot = d_find_edge(heads, bases, marks, words, places, shift, page_bits, offsets, row, column, held)

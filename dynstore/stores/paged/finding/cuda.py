@@ -18,18 +18,21 @@ __all__ = ["search_batch"]
 
 
 @device
-def d_passes(words, row, column):
+def d_passes(words, offsets, row, column):
     """Return whether the filter passes an edge."""
-    place, bits = d_find_bits((row << np.int64(32)) | column, np.int64(words.shape[0]))
+    if offsets[row] == offsets[row + 1]:
+        return False
+    place, bits = d_find_bits(offsets, row, column, np.int64(words.shape[0]))
     return (np.uint32(words[place]) & bits) == bits
 
 
 @device
-def d_is_wanted(words, num_vertices, row, column, mirrored):
+def d_is_wanted(words, offsets, row, column, mirrored):
     """Return whether a lane searches for an edge: of a mirrored batch only for (u, v), u <= v."""
+    num_vertices = np.int64(offsets.shape[0]) - 1
     if row < 0 or row >= num_vertices or column < 0 or column >= num_vertices or (mirrored and row > column):
         return False
-    return d_passes(words, row, column) and (not mirrored or d_passes(words, column, row))
+    return d_passes(words, offsets, row, column) and (not mirrored or d_passes(words, offsets, column, row))
 
 
 @device
@@ -112,7 +115,6 @@ def k_search_batch(
     """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    num_vertices = np.int64(offsets.shape[0]) - 1
     num_live, live_loops, num_dead = np.int64(0), np.int64(0), np.int64(0)
     dead_loops, searched = np.int64(0), np.int64(0)
     for first in range(int(cuda.grid(1)) - lane, src.shape[0], int(cuda.gridsize(1))):
@@ -120,7 +122,7 @@ def k_search_batch(
         row, column, wanted = np.int64(-1), np.int64(-1), False
         if i < src.shape[0]:
             row, column = np.int64(src[i]), np.int64(dst[i])
-            wanted = d_is_wanted(passing, num_vertices, row, column, mirrored)
+            wanted = d_is_wanted(passing, offsets, row, column, mirrored)
         slot = d_find_edges(leaves, stored, offsets, wanted, row, column)
         alive = False
         if slot >= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -157,11 +157,9 @@ def read_merged(packed: PagedRows, valid: Array, before: Array, added: Columns) 
     bounds = np.append(np.arange(0, packed.num_edges, step), packed.num_edges)
     counts = np.diff(backend.to_host(before[backend.asarray(-(-bounds // LEAF))])).tolist()
     pages = (-(-bounds // (1 << shift))).tolist()
-    parts = [packed.stored_pages(low, high) for low, high in pairwise(pages)]
-    ring = Ring.for_pieces(backend, parts, BUFFERS)
-    spans = zip(bounds[:-1].tolist(), bounds[1:].tolist(), pages, counts, strict=False)
-    for (begin, end, page, count), (words, *values) in zip(spans, ring.bring(parts), strict=True):
-        slots = _decode(packed, begin, end, words, int(packed.places_on_host[page]))
+    brought = _bring_pages(packed, pages)
+    for (begin, end), count, (words, shift, *values) in zip(pairwise(bounds.tolist()), counts, brought, strict=True):
+        slots = _decode(packed, begin, end, words, shift)
         last = int(backend.xp.searchsorted(keys, slots[-1:], side="right")[0])
         leaves = slice(begin >> LEAF_BITS, -(-end // LEAF))
         yield _merge(
@@ -174,6 +172,17 @@ def read_merged(packed: PagedRows, valid: Array, before: Array, added: Columns) 
     for begin in range(first, int(keys.shape[0]), step):
         part = slice(begin, begin + step)
         yield keys[part], None if weights is None else weights[part]
+
+
+def _bring_pages(packed: PagedRows, bounds: list[int]) -> Iterator[tuple[Any, ...]]:
+    """Yield the words of the pages between each two bounds, the number of the first word, and weights if any."""
+    if packed.words_on_host.shape != packed.words.shape:  # the words lie in device memory
+        yield from ((packed.words, 0) for _ in bounds[1:])
+        return
+    parts = [packed.stored_pages(low, high) for low, high in pairwise(bounds)]
+    ring = Ring.for_pieces(packed.backend, parts, BUFFERS)
+    for page, brought in zip(bounds, ring.bring(parts), strict=False):
+        yield brought[0], int(packed.places_on_host[page]), *brought[1:]
 
 
 def merge_edges(
