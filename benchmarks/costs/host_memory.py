@@ -2,8 +2,8 @@
 
 One R-MAT graph is kept in the GPU's memory, in host memory in place (``gpma+``), and in host memory in pages with a
 delta (``paged``), one after the other. Each is built in pieces. Then batches of edges are inserted, and as many of the
-oldest ones are deleted; all columns are on the device before the clock starts. At the end some algorithms run. A time
-is that of a whole call.
+oldest ones are deleted; with ``--inserts``, batches are then inserted in a row, so that some of them write new pages.
+At the end some algorithms run. Rows are drawn on the device before the clock starts. A time is that of a whole call.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import dynstore
-from dynstore.backend import get_backend
+from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
-from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
-__all__ = ["KINDS", "main", "measure"]
+__all__ = ["KINDS", "Rows", "Sizes", "main", "measure"]
 
 KINDS: dict[str, dict[str, Any]] = {
     "device": {"store": "gpma+"},
@@ -33,38 +32,91 @@ KINDS: dict[str, dict[str, Any]] = {
     "host, pages": {"store": "paged", "memory": "host"},
 }
 WARM_UP = 2
-PIECE = 1 << 24
 ITERATIONS = 10
+WEIGHTS = 1000  # different ones
+
+
+class Sizes(NamedTuple):
+    """How large the graph and its updates are.
+
+    Attributes
+    ----------
+    scale, edge_factor : int
+        ``edge_factor << scale`` rows of ``2**scale`` vertices.
+    batch : int
+        Rows of an update.
+    steps : int
+        Batches that are inserted, each with one that is deleted.
+    inserts : int
+        Batches that are inserted in a row afterwards.
+    piece : int
+        Rows that are inserted at once to build the graph.
+    """
+
+    scale: int
+    edge_factor: int
+    batch: int
+    steps: int
+    inserts: int = 0
+    piece: int = 1 << 24
+
+    @property
+    def num_rows(self) -> int:
+        return self.edge_factor << self.scale
+
+    @property
+    def kept(self) -> int:
+        """Rows that build the graph."""
+        return self.num_rows - self.batch * (self.steps + WARM_UP + self.inserts)
+
+
+class Rows:
+    """The rows of an R-MAT graph, drawn on the device when they are needed; vertices are numbered at random.
+
+    Parameters
+    ----------
+    backend : Backend
+    scale, seed : int
+    weighted : bool
+    """
+
+    def __init__(self, backend: Backend, scale: int, seed: int, weighted: bool) -> None:
+        self._backend, self._scale, self._seed, self._weighted = backend, scale, seed, weighted
+        self._numbers = backend.xp.random.RandomState(seed).permutation(1 << scale).astype(np.int32)
+
+    def draw(self, first: int, end: int) -> tuple[Any, ...]:
+        """Return sources, destinations, and weights if there are any, of rows ``first`` to below ``end``."""
+        backend, (src, dst) = self._backend, (self._backend.empty(end - first, np.int32) for _ in range(2))
+        backend.kernels("dynstore.benchmarks.rmat_pieces").draw_rows(first, self._scale, self._seed, src, dst)
+        columns = self._numbers[src], self._numbers[dst]
+        if not self._weighted:
+            return columns
+        return *columns, (backend.xp.arange(first, end) % WEIGHTS).astype(np.float32)
 
 
 def measure(
-    scale: int,
-    edge_factor: int,
-    batch: int,
-    steps: int,
+    sizes: Sizes,
     device: Device,
     kinds: list[str] | None = None,
     weighted: bool = False,
     directed: bool = False,
     seed: int = 1,
 ) -> dict[str, dict[str, list[float]]]:
-    """Return by kind the times in ms of each operation, and bytes: "device bytes", "host bytes"."""
-    events, rng = rmat(scale, edge_factor, seed), np.random.default_rng(seed)
-    num_events = events.src.shape[0]
-    rows = batch * (steps + WARM_UP)
-    if num_events <= 2 * rows:
-        raise InputError(f"costs.host_memory: {steps} batches of {batch} rows need more than {num_events} events")
-    columns: list[Any] = [np.ascontiguousarray(column, np.int32) for column in (events.src, events.dst)]
-    if weighted:
-        columns.append(rng.random(num_events, np.float32))
+    """Return by kind the times in ms of each operation, and "device bytes", "host bytes", "merges in a row"."""
+    if sizes.kept <= sizes.batch * (sizes.steps + WARM_UP):
+        raise InputError(
+            f"costs.host_memory: {sizes.steps} steps and {sizes.inserts} inserts of {sizes.batch} rows need "
+            f"more than {sizes.num_rows} rows"
+        )
+    rows = Rows(get_backend(device), sizes.scale, seed, weighted)
     found = {}
     for kind in kinds or list(KINDS):
         G = DynamicGraph(weighted=weighted, directed=directed, device=device, **KINDS[kind])
-        found[kind] = _measure_one(G, columns, batch, steps)
+        found[kind] = _measure_one(G, rows, sizes)
     return found
 
 
-def _measure_one(G: DynamicGraph, columns: list[Any], batch: int, steps: int) -> dict[str, list[float]]:
+def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any, keep: bool = True, **options: Any) -> None:
@@ -76,18 +128,19 @@ def _measure_one(G: DynamicGraph, columns: list[Any], batch: int, steps: int) ->
         if keep:
             found.setdefault(name, []).append(taken)
 
-    def brought(first: int, end: int, count: int = 3) -> tuple[Any, ...]:
-        return tuple(G.backend.asarray(column[first:end]) for column in columns[:count])
-
-    start = int(columns[0].shape[0]) - batch * (steps + WARM_UP)
-    for first in range(0, start, PIECE):
-        timed("build, a piece", G.insert_edges, brought(first, min(first + PIECE, start)))
-    for step in range(steps + WARM_UP):
+    batch, start = sizes.batch, sizes.kept
+    for first in range(0, start, sizes.piece):
+        timed("build, a piece", G.insert_edges, rows.draw(first, min(first + sizes.piece, start)))
+    for step in range(sizes.steps + WARM_UP):
         first = step * batch
-        entering, leaving = brought(start + first, start + first + batch), brought(first, first + batch, 2)
+        entering, leaving = rows.draw(start + first, start + first + batch), rows.draw(first, first + batch)[:2]
         timed("insert", G.insert_edges, entering, keep=step >= WARM_UP)
         timed("delete", G.delete_edges, leaving, keep=step >= WARM_UP)
         timed("look up", G.has_edges, entering[:2], keep=step >= WARM_UP)
+    merges = G.statistics().get("merges", 0)
+    for first in range(sizes.num_rows - sizes.inserts * batch, sizes.num_rows, batch):
+        timed("insert, in a row", G.insert_edges, rows.draw(first, first + batch))
+    found["merges in a row"] = [G.statistics().get("merges", 0) - merges]
     best = int(G.backend.xp.argmax(G.row_lengths()))
     for _ in range(3):
         timed("bfs", dynstore.bfs, G, best, return_predecessors=False)
@@ -101,22 +154,26 @@ def _measure_one(G: DynamicGraph, columns: list[Any], batch: int, steps: int) ->
     return found
 
 
-def _show(found: dict[str, dict[str, list[float]]], batch: int, steps: int) -> None:
-    print(f"{batch} rows an update, median of {steps} (and the slowest); algorithms: the best of 3; ms")
+def _show(found: dict[str, dict[str, list[float]]], sizes: Sizes) -> None:
+    print(f"{sizes.batch} rows an update, median of {sizes.steps} (and the slowest); algorithms: the best of 3; ms")
     print(f"{'':28}" + "".join(f"{kind:>24}" for kind in found))
     for name in next(iter(found.values())):
         cells = []
         for times in found.values():
             if name.endswith("bytes"):
                 cells.append(f"{times[name][0] / 1e9:.3f} GB")
-            elif name in ("insert", "delete", "look up"):
+            elif name == "merges in a row":
+                cells.append(f"{times[name][0]:.0f}")
+            elif name in ("insert", "delete", "look up", "insert, in a row"):
                 cells.append(f"{percentiles(times[name])['median_ms']:.3f} ({max(times[name]):.1f})")
             else:
                 cells.append(f"{min(times[name]):.3f}")
         print(f"{name:28}" + "".join(f"{cell:>24}" for cell in cells))
     for kind, times in found.items():
-        seconds = sum(times["insert"]) / 1e3
-        print(f"{kind}: {steps * batch / seconds / 1e6:.1f} M rows/s inserted, all of it counted")
+        for name in ("insert", "insert, in a row"):
+            if name in times:
+                speed = len(times[name]) * sizes.batch / sum(times[name]) / 1e3
+                print(f"{kind}: {name}: {speed:.1f} M rows/s, all of it counted")
 
 
 def _rows(found: dict[str, dict[str, list[float]]], device: str, batch: int, edges: int) -> list[dict[str, Any]]:
@@ -129,7 +186,7 @@ def _rows(found: dict[str, dict[str, list[float]]], device: str, batch: int, edg
         }
         for kind, times in found.items()
         for name, values in times.items()
-        if not name.endswith("bytes")
+        if not name.endswith("bytes") and name != "merges in a row"
     ]  # fmt: skip
 
 
@@ -140,6 +197,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=1_000_000, help="rows of an update")
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--inserts", type=int, default=0, help="batches that are inserted in a row afterwards")
+    parser.add_argument("--piece", type=int, default=1 << 24, help="rows that are inserted at once to build the graph")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--weighted", action="store_true")
@@ -147,9 +206,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="only these; may be repeated")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    sizes = given.scale, given.edge_factor, given.batch, given.steps
-    found = measure(*sizes, given.device, given.kind, given.weighted, given.directed, given.seed)
-    _show(found, given.batch, given.steps)
+    sizes = Sizes(given.scale, given.edge_factor, given.batch, given.steps, given.inserts, given.piece)
+    found = measure(sizes, given.device, given.kind, given.weighted, given.directed, given.seed)
+    _show(found, sizes)
     if given.json is not None:
         dataset = {
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.errors import InputError
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS, MAX_PAGE_BITS, MIN_PAGE_BITS, START_AT, VERBATIM, PagedRows
-from dynstore.stores.paged.memory import copy_to_host
+from dynstore.stores.paged.memory import HostCopies
 from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
@@ -167,11 +167,12 @@ def pack_pieces(
         all_bases, all_marks, ranks, rows, offsets, encode, column,
         column_on_host, bool(negative[0]),
     )  # fmt: skip
+    copies = HostCopies(backend)
     for first, (chunk, *weights) in reader.read(make_pieces()):
-        _write_words(packed, first >> LEAF_BITS, chunk, kernels)
+        _write_words(packed, first >> LEAF_BITS, chunk, kernels, copies)
         for each in weights:
-            _write_weights(packed, first, each)
-    backend.synchronize()
+            _write_weights(packed, first, each, copies)
+    copies.finish()
     return packed
 
 
@@ -288,7 +289,7 @@ def _lay_out(backend: Backend, widths: Array, page_bits: int) -> tuple[Array, Ar
     return ((before << START_AT) | widths).astype(np.uint32), places
 
 
-def _write_words(packed: PagedRows, first: int, chunk: Array, kernels: Any) -> None:
+def _write_words(packed: PagedRows, first: int, chunk: Array, kernels: Any, copies: HostCopies) -> None:
     """Encode a chunk of whole pages, from leaf ``first`` on, on the device, and copy its words to their place."""
     backend, places = packed.backend, packed.places_on_host
     page = first >> packed.page_bits
@@ -296,14 +297,14 @@ def _write_words(packed: PagedRows, first: int, chunk: Array, kernels: Any) -> N
     end = int(places[page + (-(-int(chunk.shape[0]) // LEAF) - 1 >> packed.page_bits) + 1])
     words = backend.zeros(end - begin, np.uint32)
     kernels.encode_leaves(chunk, first, packed.leaves, packed.places, begin, packed.page_bits, words)
-    copy_to_host(backend, words, packed.words_on_host[begin:end])
+    copies.begin(words, packed.words_on_host[begin:end])
 
 
-def _write_weights(packed: PagedRows, first: int, weights: Array) -> None:
+def _write_weights(packed: PagedRows, first: int, weights: Array, copies: HostCopies) -> None:
     """Copy weights to their place, from slot ``first`` on; those behind the last edge become 0."""
     target = packed.weights_on_host
     end = first + int(weights.shape[0])
     column = packed.backend.xp.ascontiguousarray(weights.astype(target.dtype, copy=False))
-    copy_to_host(packed.backend, column, target[first:end])
+    copies.begin(column, target[first:end])
     if end == packed.num_edges:
         target[end:] = 0

@@ -15,22 +15,12 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["PADDING", "Ring", "SpareMemory", "copy_to_device", "copy_to_host"]
+__all__ = ["PADDING", "HostCopies", "Ring", "SpareMemory", "copy_to_device"]
 
 # Words of a line: where an array begins that shares a buffer.
 PADDING = 32
 # cudaMemcpyKind
 TO_DEVICE, TO_HOST = 1, 2
-
-
-def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
-    """Start a copy of a device array to host memory of :meth:`Backend.pinned`, on the current stream."""
-    if backend.on_gpu:
-        cuda = backend.xp.cuda
-        stream = cuda.get_current_stream().ptr
-        cuda.runtime.memcpyAsync(target.ctypes.data, source.data.ptr, source.nbytes, TO_HOST, stream)
-    else:
-        target[...] = source
 
 
 def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
@@ -41,6 +31,49 @@ def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
         cuda.runtime.memcpyAsync(target.data.ptr, source.ctypes.data, source.nbytes, TO_DEVICE, stream)
     else:
         target[...] = source
+
+
+class HostCopies:
+    """Copies of device arrays to memory of :meth:`Backend.pinned`, on a stream of their own.
+
+    So kernels make the next array while one is copied. The last ``PENDING`` arrays are kept until they are copied.
+
+    Parameters
+    ----------
+    backend : Backend
+    """
+
+    PENDING = 2
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._pending: deque[tuple[Array, Any]] = deque()
+        if backend.on_gpu:
+            self._stream = backend.xp.cuda.Stream(non_blocking=True)
+
+    def begin(self, source: Array, target: np.ndarray) -> None:
+        """Begin to copy an array that the current stream writes, and that nothing changes afterwards."""
+        if not self._backend.on_gpu:
+            target[...] = source
+            return
+        cuda = self._backend.xp.cuda
+        current = cuda.get_current_stream()
+        self._stream.wait_event(current.record())
+        cuda.runtime.memcpyAsync(target.ctypes.data, source.data.ptr, source.nbytes, TO_HOST, self._stream.ptr)
+        self._pending.append((source, self._stream.record()))
+        if len(self._pending) > self.PENDING:
+            self._drop(current)
+
+    def _drop(self, current: Any) -> None:
+        """Give an array back; what uses its memory next, on the current stream, waits for the copy."""
+        _, copied = self._pending.popleft()
+        current.wait_event(copied)
+
+    def finish(self) -> None:
+        """Wait until all copies are done."""
+        if self._backend.on_gpu:
+            self._stream.synchronize()
+            self._pending.clear()
 
 
 class Ring:

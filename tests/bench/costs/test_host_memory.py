@@ -5,27 +5,54 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dynstore.benchmarks.costs.host_memory import KINDS, main, measure
+from dynstore.backend import get_backend
+from dynstore.benchmarks.costs.host_memory import KINDS, Rows, Sizes, main, measure
 from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
 
 def test_each_kind_does_the_same_operations() -> None:
-    found = measure(6, 16, 20, 2, "cpu", weighted=True, directed=True)
+    found = measure(Sizes(6, 16, 20, 2, 3), "cpu", weighted=True, directed=True)
     assert list(found) == list(KINDS)
     for times in found.values():
         assert len(times["insert"]) == len(times["delete"]) == 2
-        assert len(times["bfs"]) == 3
+        assert len(times["bfs"]) == len(times["insert, in a row"]) == 3
         assert all(value >= 0 for values in times.values() for value in values)
     assert found["host, pages"]["host bytes"][0] > 0
 
 
 def test_it_prints_a_row_for_each_operation(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--scale", "6", "--batch", "20", "--steps", "2", "--device", "cpu", "--kind", "host, in place"])
+    main(
+        [
+            "--scale",
+            "6",
+            "--batch",
+            "20",
+            "--steps",
+            "2",
+            "--inserts",
+            "3",
+            "--device",
+            "cpu",
+            "--kind",
+            "host, in place",
+        ]
+    )
     shown = capsys.readouterr().out
-    for name in ("build, a piece", "insert", "delete", "look up", "bfs", "components", "device bytes", "M rows/s"):
+    for name in (
+        "build, a piece",
+        "insert",
+        "delete",
+        "look up",
+        "bfs",
+        "components",
+        "device bytes",
+        "in a row",
+        "M rows/s",
+    ):
         assert name in shown
 
 
@@ -39,6 +66,16 @@ def test_the_document_has_a_row_for_each_time(tmp_path: Path) -> None:
     assert rows["insert, host, pages"]["bytes"] > 0
 
 
-def test_too_few_events() -> None:
-    with pytest.raises(InputError, match="more than 1024 events"):
-        measure(6, 16, 400, 2, "cpu")
+def test_rows_do_not_depend_on_where_they_are_drawn_from(backend_name: str) -> None:
+    backend = get_backend(backend_name)
+    rows = Rows(backend, 8, 3, True)
+    whole, parts = rows.draw(0, 100), (rows.draw(0, 40), rows.draw(40, 100))
+    for column, *others in zip(whole, *parts, strict=True):
+        found = np.concatenate([backend.to_host(other) for other in others])
+        np.testing.assert_array_equal(backend.to_host(column), found)
+    assert len(np.unique(backend.to_host(whole[0]))) > 20
+
+
+def test_too_few_rows() -> None:
+    with pytest.raises(InputError, match="more than 1024 rows"):
+        measure(Sizes(6, 16, 400, 2), "cpu")
