@@ -36,6 +36,7 @@ LAYERS = [
     ("snapshot",),
     ("operations",),
     ("stores.base",),
+    ("stores.derived",),
     ("stores.pma", "stores.rows"),
     ("stores",),
     ("graph.records",),
@@ -67,7 +68,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # What several structures are built of. Any other package below `stores` is one structure.
-SHARED = ("base", "pma", "rows", "table")
+SHARED = ("base", "derived", "pma", "rows", "table")
 # Who else may name a structure: its rows are walked there, or measured.
 NAMED_IN = {
     "algorithms.paged": "paged",

@@ -111,7 +111,8 @@ def measure(
     rows = Rows(get_backend(device), sizes.scale, seed, weighted)
     found = {}
     for kind in kinds or list(KINDS):
-        G = DynamicGraph(weighted=weighted, directed=directed, device=device, **KINDS[kind])
+        options = {"weighted": weighted, "directed": directed, "max_vertices": 1 << sizes.scale, **KINDS[kind]}
+        G = DynamicGraph(device=device, **options)
         found[kind] = _measure_one(G, rows, sizes)
     return found
 

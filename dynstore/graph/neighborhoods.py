@@ -225,15 +225,13 @@ class Neighborhoods(Queries):
         -------
         array, shape (V,), in the vertex dtype
         """
-        xp = self.backend.xp
-        if self._lacks_in_edges(transposed):
-            view = self.snapshot()
-            return xp.bincount(view.indices[view.mask()], minlength=view.num_vertices).astype(self.vertex_dtype)
-        view = self.snapshot(transposed)
-        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
-        xp.cumsum(view.mask(), out=before[1:])
-        starts = before[view.offsets]
-        return starts[1:] - starts[:-1]
+        if not self._lacks_in_edges(transposed):
+            return self._oriented(transposed).row_lengths()
+        num_vertices = self._out.num_vertices
+        counts = self.backend.zeros(num_vertices, np.int64)
+        for _, destinations, _ in self._out.edge_pieces():
+            counts += self.backend.xp.bincount(destinations, minlength=num_vertices)
+        return counts.astype(self.vertex_dtype)
 
     def k_hop(self, vertices: Any, k: int) -> Frame:
         """Find the vertices that can be reached by at most ``k`` edges, in the direction of the edges.
@@ -311,6 +309,6 @@ class Neighborhoods(Queries):
 
     def _row_count(self, number: int, transposed: bool) -> int:
         if self._lacks_in_edges(transposed):
-            view = self.snapshot()
-            return int(self.backend.xp.count_nonzero((view.indices == number) & view.mask()))
+            count = self.backend.xp.count_nonzero
+            return sum(int(count(destinations == number)) for _, destinations, _ in self._out.edge_pieces())
         return int(self._oriented(transposed).row(number).shape[0])

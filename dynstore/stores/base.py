@@ -17,14 +17,15 @@ import numpy as np
 
 from dynstore.backend import Backend
 from dynstore.batches.sorted import Batch, EdgeBatch
+from dynstore.bits import unpack_bits
 from dynstore.config import make_options
-from dynstore.errors import InputError, LimitError, OutOfMemoryError
+from dynstore.errors import InputError, LimitError
 from dynstore.locks import Lock
 from dynstore.stores.table import selection
 from dynstore.stores.table.slots import PRESENT, SearchResult, SlotArrays
 from dynstore.typing import Array, Memory, OnDuplicate, Path
 
-__all__ = ["MAX_SPREAD", "Columns", "DerivedSlots", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
+__all__ = ["MAX_SPREAD", "Columns", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
@@ -299,6 +300,14 @@ class Store(ABC):
         """
         return self.slots.offsets[1:].astype(np.int64)
 
+    def row_lengths(self) -> Array:
+        """Return the number of edges in each row, shape (V,), in the vertex dtype."""
+        slots = self.slots
+        before = self.backend.zeros(slots.num_slots + 1, self.vertex_dtype)
+        self.backend.xp.cumsum(unpack_bits(self.backend, slots.valid, slots.num_slots), out=before[1:])
+        starts: Array = before[slots.offsets]
+        return starts[1:] - starts[:-1]
+
     def read_rows(self, low: int, high: int) -> Columns:
         """Return the edges of the rows ``low`` to ``high`` (exclusive) in new arrays; does not update the slots.
 
@@ -399,50 +408,3 @@ class Store(ABC):
                 f"store {self.name!r}: {num_slots} slots are needed, on {self.backend.name!r} there can be "
                 f"{MAX_SPREAD}; use store 'merge'"
             )
-
-
-class DerivedSlots(Store):
-    """A store whose structure is not a table: the table of its edges is made when something reads it.
-
-    Updates set ``_is_stale``. Threads that only read may do so at once: one of them makes the table.
-    """
-
-    _shown: SlotArrays | None  # a stale one is for the next refresh alone
-    _is_stale: bool
-
-    @property
-    def slots(self) -> SlotArrays:
-        """All edges as a sorted table; the first read after an update brings it up to date.
-
-        Raises
-        ------
-        OutOfMemoryError
-            If the table does not fit; the graph and its last table are unchanged.
-        """
-        if self._is_stale:
-            with self.lock:
-                if self._is_stale:
-                    self._refresh_or_raise()
-        assert self._shown is not None
-        return self._shown
-
-    @slots.setter
-    def slots(self, slots: SlotArrays) -> None:
-        self._shown, self._is_stale = slots, False
-
-    def _refresh_or_raise(self) -> None:
-        try:
-            self._refresh()
-        except MemoryError as error:
-            raise OutOfMemoryError(
-                f"store {self.name!r}: memory ran out for a table of {self.num_edges} edges ({error}); "
-                "the graph is as it was"
-            ) from error
-        self._is_stale = False
-
-    @abstractmethod
-    def _refresh(self) -> None:
-        """Set ``_shown`` to a table of the present edges.
-
-        An error at any point, also one that a signal's handler raises, must leave enough to begin again.
-        """

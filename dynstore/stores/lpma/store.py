@@ -17,7 +17,8 @@ from dynstore.backend import Backend
 from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import check_share
 from dynstore.errors import InputError
-from dynstore.stores.base import DerivedSlots, Plan, StoreOptions
+from dynstore.stores.base import Plan, StoreOptions
+from dynstore.stores.derived import DerivedSlots
 from dynstore.stores.lpma.levels import SEGMENT, Levels
 from dynstore.stores.table.slots import OFFSET_SLACK, SlotArrays
 from dynstore.typing import Array, Memory, OnDuplicate

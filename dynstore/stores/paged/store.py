@@ -17,7 +17,8 @@ from dynstore.bits import full_words, unpack_bits
 from dynstore.errors import LimitError
 from dynstore.snapshot import GapCSR
 from dynstore.stores import get_store
-from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store
+from dynstore.stores.base import Columns, NativeRows, Plan, Store
+from dynstore.stores.derived import DerivedSlots
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.finding import Found, find_batch, find_edges
@@ -294,6 +295,9 @@ class PagedStore(DerivedSlots):
 
     def row_ends(self) -> Array:
         return self._base.offsets[1:] + self._delta.row_ends()
+
+    def row_lengths(self) -> Array:
+        return self._degrees().astype(self.vertex_dtype)
 
     def read_rows(self, low: int, high: int) -> Columns:
         base = self._base

@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 
 from dynstore.bits import full_words
-from dynstore.stores.base import Columns, DerivedSlots, Plan
+from dynstore.stores.base import Columns, Plan
+from dynstore.stores.derived import DerivedSlots
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import Array
 

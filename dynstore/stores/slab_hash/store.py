@@ -18,7 +18,8 @@ from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.bits import full_words
 from dynstore.config import check_share
 from dynstore.errors import InputError, LimitError
-from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Reason, Refused, StoreOptions
+from dynstore.stores.base import Columns, NativeRows, Plan, Reason, Refused, StoreOptions
+from dynstore.stores.derived import DerivedSlots
 from dynstore.stores.slab_hash.slabs import BUCKETS, DEGREE, END, FIRST, USED, Probe, SlabTable
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import Array, OnDuplicate

@@ -285,16 +285,16 @@ def test_without_room_on_the_device_no_page_stays(backend: Backend, monkeypatch:
     packed = pack_rows(backend, rows.offsets, rows.indices, page_bits=5)
     reader = PageReader(packed, "stream", ResidentPages(lambda: 1 << 40))
     labels = backend.to_host(weakly_connected_components(reader)).tolist()
-    empty = Backend.empty
+    empty = backend.empty
 
-    def refuse(self: Backend, shape: Any, dtype: Any) -> Any:
+    def refuse(shape: Any, dtype: Any) -> Any:
         if shape == int(packed.words.shape[0]):
             raise OutOfMemoryError("no room")
-        return empty(self, shape, dtype)
+        return empty(shape, dtype)
 
     resident = ResidentPages(lambda: 1 << 40)
     with monkeypatch.context() as patch:
-        patch.setattr(Backend, "empty", refuse)
+        patch.setattr(backend, "empty", refuse)
         for _ in range(2):
             reader = PageReader(packed, "stream", resident)
             assert backend.to_host(weakly_connected_components(reader)).tolist() == labels

@@ -155,6 +155,29 @@ def test_algorithms_read_pages_and_make_no_table(
     assert dynstore.explain(paged) is not None
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_degrees_are_counted_without_a_table(
+    directed: bool, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paged, plain = (
+        DynamicGraph(directed=directed, device=backend_name, **more) for more in ({"store": "paged", **SMALL}, {})
+    )
+    for G in (paged, plain):
+        G.insert_edges(some_edges(100))
+        G.delete_edges(tuple(column[:8] for column in some_edges(100)))
+        G.insert_edges(some_edges(9, 2, 45))
+    assert counts(paged)[0]
+    monkeypatch.setattr(PagedStore, "_refresh", lambda _: pytest.fail("a table was made"))
+    for transposed in (False, True):
+        found, wanted = (G.backend.to_host(G.row_lengths(transposed)) for G in (paged, plain))
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype
+    for name in ("degree", "in_degree", "out_degree"):
+        for vertices in (None, [1, 2, 3]):
+            assert getattr(paged, name)(vertices).equals(getattr(plain, name)(vertices))
+        assert getattr(paged, name)(1) == getattr(plain, name)(1)
+
+
 def test_a_search_reads_in_edges_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     paged, plain = DynamicGraph(store="paged", device="cpu", **SMALL), DynamicGraph(device="cpu")
     for G in (paged, plain):
