@@ -127,7 +127,8 @@ def _merge(
     if weights is not None:
         columns = weights, more_weights, backend.empty(size, weights.dtype)
     kernels = backend.kernels("dynstore.stores.paged.merging")
-    kernels.merge_leaves(keys, words, before, more, merged, columns)
+    leaves = words, before, backend.empty(words.shape[0] + 1, np.int64)
+    kernels.merge_leaves(keys, leaves, more, merged, columns)
     return merged, None if weights is None else columns[2]
 
 

@@ -70,10 +70,14 @@ def count_rows(offsets: Array, valid: Array, before: Array, degrees: Array) -> N
 
 
 def merge_leaves(
-    keys: Array, words: Array, before: Array, added: Array, merged: Array, weights: tuple[Array, Array, Array]
+    keys: Array,
+    leaves: tuple[Array, Array, Array],
+    added: Array,
+    merged: Array,
+    weights: tuple[Array, Array, Array],
 ) -> None:
     """Write the keys of set slots and the added ones in order; ``weights`` of the three, empty if there are none.
 
-    ``words`` and ``before`` have an entry a leaf; only the differences of ``before`` count.
+    ``leaves``: for each leaf the bits of its slots; the rest is for kernels of the GPU.
     """
-    k_merge_leaves(keys, words, added, merged, *weights)
+    k_merge_leaves(keys, leaves[0], added, merged, *weights)

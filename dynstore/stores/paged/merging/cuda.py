@@ -47,7 +47,21 @@ def k_count_rows(offsets, valid, before, degrees):
 
 
 @kernel
-def k_merge_leaves(keys, words, before, added, merged, weights, added_weights, merged_weights):
+def k_split_added(keys, added, splits):
+    """One thread a leaf, and one for the end: write how many of the added keys go before the leaf's first key.
+
+    All that go before the first leaf are counted to it.
+    """
+    leaf = int(cuda.grid(1))
+    if leaf < splits.shape[0]:
+        split, slot = np.int64(added.shape[0]), leaf << LEAF_BITS
+        if slot < keys.shape[0]:
+            split = np.int64(d_find_lower_bound(added, np.int64(0), split, keys[slot])) if leaf > 0 else np.int64(0)
+        splits[leaf] = split
+
+
+@kernel
+def k_merge_leaves(keys, words, before, added, splits, merged, weights, added_weights, merged_weights):
     """One warp a leaf: write its edges, and those of ``added`` from its first key on, below the next leaf's first key.
 
     A lane owns a slot, and then every 32nd of the added keys. Its place is the number of keys before it of both kinds.
@@ -57,11 +71,7 @@ def k_merge_leaves(keys, words, before, added, merged, weights, added_weights, m
     if begin >= keys.shape[0]:  # the same in all lanes
         return
     num_slots = min(LEAF, keys.shape[0] - begin)
-    low, high = np.int64(0), np.int64(added.shape[0])
-    if leaf > 0:
-        low = np.int64(d_find_lower_bound(added, low, high, keys[begin]))
-    if begin + num_slots < keys.shape[0]:
-        high = np.int64(d_find_lower_bound(added, low, high, keys[begin + num_slots]))
+    low, high = splits[leaf], splits[leaf + 1]
     word, first = words[leaf], before[leaf] - before[0]
     if lane < num_slots and (word >> np.uint32(lane)) & np.uint32(1) != 0:
         key = keys[begin + lane]
@@ -93,10 +103,17 @@ def count_rows(offsets: Array, valid: Array, before: Array, degrees: Array) -> N
 
 
 def merge_leaves(
-    keys: Array, words: Array, before: Array, added: Array, merged: Array, weights: tuple[Array, Array, Array]
+    keys: Array,
+    leaves: tuple[Array, Array, Array],
+    added: Array,
+    merged: Array,
+    weights: tuple[Array, Array, Array],
 ) -> None:
     """Write the keys of set slots and the added ones in order; ``weights`` of the three, empty if there are none.
 
-    ``words`` and ``before`` have an entry a leaf; only the differences of ``before`` count.
+    ``leaves``: for each leaf the bits of its slots, and how many edges are before it, of which only the differences
+    count; then scratch, int64, for an entry a leaf and one more.
     """
-    k_merge_leaves.launch_warps(-(-keys.shape[0] // LEAF), keys, words, before, added, merged, *weights)
+    words, before, splits = leaves
+    k_split_added.launch(splits.shape[0], keys, added, splits)
+    k_merge_leaves.launch_warps(words.shape[0], keys, words, before, added, splits, merged, *weights)
