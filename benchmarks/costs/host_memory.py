@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,8 @@ class Sizes(NamedTuple):
         Batches that are inserted in a row afterwards.
     piece : int
         Rows that are inserted at once to build the graph.
+    algorithms : bool
+        Whether algorithms run at the end.
     """
 
     scale: int
@@ -59,6 +62,7 @@ class Sizes(NamedTuple):
     steps: int
     inserts: int = 0
     piece: int = 1 << 24
+    algorithms: bool = True
 
     @property
     def num_rows(self) -> int:
@@ -143,13 +147,16 @@ def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes) -> dict[str, list[fl
         timed("insert, in a row", G.insert_edges, rows.draw(first, first + batch))
     found["merges in a row"] = [G.statistics().get("merges", 0) - merges]
     best = int(G.backend.xp.argmax(G.row_lengths()))
-    for _ in range(3):
-        timed("bfs", dynstore.bfs, G, best, return_predecessors=False)
-        timed("components", dynstore.weakly_connected_components, G)
-        timed(
-            f"pagerank, {ITERATIONS} iterations", dynstore.pagerank, G, max_iter=ITERATIONS, tol=0.0,
-            fail_on_nonconvergence=False,
-        )  # fmt: skip
+    calls = {
+        "bfs": partial(dynstore.bfs, G, best, return_predecessors=False),
+        "components": partial(dynstore.weakly_connected_components, G),
+        f"pagerank, {ITERATIONS} iterations": partial(
+            dynstore.pagerank, G, max_iter=ITERATIONS, tol=0.0, fail_on_nonconvergence=False
+        ),
+    }
+    for name, call in calls.items() if sizes.algorithms else ():
+        for _ in range(3):
+            timed(name, call)
     usage = G.memory_usage()
     found["device bytes"], found["host bytes"] = [usage.get("device", usage["total"])], [usage.get("host", 0)]
     return found
@@ -199,6 +206,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=1_000_000, help="rows of an update")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--inserts", type=int, default=0, help="batches that are inserted in a row afterwards")
+    parser.add_argument("--no-algorithms", dest="algorithms", action="store_false", help="updates only")
     parser.add_argument("--piece", type=int, default=1 << 24, help="rows that are inserted at once to build the graph")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
@@ -207,7 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="only these; may be repeated")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    sizes = Sizes(given.scale, given.edge_factor, given.batch, given.steps, given.inserts, given.piece)
+    sizes = Sizes(*(getattr(given, name) for name in Sizes._fields))
     found = measure(sizes, given.device, given.kind, given.weighted, given.directed, given.seed)
     _show(found, sizes)
     if given.json is not None:

@@ -14,6 +14,12 @@ from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
 
+@pytest.fixture(autouse=True)
+def small_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small graphs have pages."""
+    monkeypatch.setitem(KINDS, "host, pages", {**KINDS["host, pages"], "delta_edges": 50})
+
+
 def test_each_kind_does_the_same_operations() -> None:
     found = measure(Sizes(6, 16, 20, 2, 3), "cpu", weighted=True, directed=True)
     assert list(found) == list(KINDS)
@@ -22,6 +28,7 @@ def test_each_kind_does_the_same_operations() -> None:
         assert len(times["bfs"]) == len(times["insert, in a row"]) == 3
         assert all(value >= 0 for values in times.values() for value in values)
     assert found["host, pages"]["host bytes"][0] > 0
+    assert found["host, pages"]["merges in a row"][0] == 1
 
 
 def test_it_prints_a_row_for_each_operation(capsys: pytest.CaptureFixture[str]) -> None:
