@@ -115,15 +115,25 @@ class Ring:
         ``PADDING`` words more.
         """
         filled: deque[tuple[int, list[Array]]] = deque()
-        for number in range(len(pieces)):
-            while len(filled) < len(self._buffers) and number + len(filled) < len(pieces):
-                filled.append(self._fill(pieces[number + len(filled)]))
-            turn, views = filled.popleft()
-            if self._backend.on_gpu:
-                self._backend.xp.cuda.get_current_stream().wait_event(self._filled[turn])
-            yield views
-            if self._backend.on_gpu:
-                self._read[turn].record()
+        try:
+            for number in range(len(pieces)):
+                while len(filled) < len(self._buffers) and number + len(filled) < len(pieces):
+                    filled.append(self._fill(pieces[number + len(filled)]))
+                turn, views = filled.popleft()
+                self._wait_for_copies(turn)
+                try:
+                    yield views
+                finally:
+                    if self._backend.on_gpu:
+                        self._read[turn].record()
+        finally:  # of a caller that stops early: what uses the buffers' memory next comes after the copies
+            for turn, _ in filled:
+                self._wait_for_copies(turn)
+
+    def _wait_for_copies(self, turn: int) -> None:
+        """Let the current stream wait until a buffer is filled."""
+        if self._backend.on_gpu:
+            self._backend.xp.cuda.get_current_stream().wait_event(self._filled[turn])
 
     def _divide(self, buffer: Array, piece: tuple[np.ndarray, ...]) -> list[Array]:
         views, first = [], 0

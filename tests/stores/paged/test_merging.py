@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -164,3 +165,64 @@ def test_spare_memory_is_freed_where_none_can_be_pinned(backend_name: str, monke
     pair.update("insert_edges", some_edges(700, 9))
     assert pair.graph.statistics()["merges"] == merges + 1
     assert refused
+
+
+class Streams:
+    """A GPU whose streams only note what they wait for: which copies the current stream knows to be done."""
+
+    on_gpu = True
+
+    def __init__(self) -> None:
+        self.copies = 0  # that were begun, all on one stream
+        self.known = 0  # the current stream has waited for so many of them
+        self.reads: list[int] = []  # how often each event of reads was recorded
+        streams = self
+
+        class Event:
+            def __init__(self, **_: Any) -> None:
+                self.copies = self.records = 0
+
+            def record(self, stream: Any = None) -> None:
+                self.copies, self.records = streams.copies, self.records + 1
+
+        class Stream:
+            ptr = 1
+
+            def __init__(self, **_: Any) -> None: ...
+
+            def wait_event(self, event: Event) -> None:
+                if self is current:
+                    streams.known = max(streams.known, event.copies)
+
+        current = Stream()
+
+        def copy(*_: Any) -> None:
+            streams.copies += 1
+
+        runtime = SimpleNamespace(memcpyAsync=copy)
+        cuda = SimpleNamespace(Stream=Stream, Event=Event, runtime=runtime, get_current_stream=lambda: current)
+        self.xp = SimpleNamespace(cuda=cuda)
+
+    def empty(self, count: int, dtype: Any) -> Any:
+        class OnDevice(np.ndarray):
+            @property
+            def data(self) -> Any:  # type: ignore[override]
+                return SimpleNamespace(ptr=0)
+
+        return np.zeros(count, dtype).view(OnDevice)
+
+
+@pytest.mark.parametrize("taken", [1, 2, 4])
+def test_memory_of_a_ring_that_is_left_early_is_free_after_all_copies(taken: int) -> None:
+    """The pool gives the buffers' memory to the next work of the current stream, so that waits for the copies ahead."""
+    gpu = Streams()
+    pieces = [(np.zeros(8, np.uint32),)] * 9
+    ring = Ring.for_pieces(gpu, pieces, 3)  # type: ignore[arg-type]
+    brought = ring.bring(pieces)
+    for _ in range(taken):
+        next(brought)
+    assert gpu.copies == taken + 2
+    assert gpu.known == taken
+    brought.close()
+    assert gpu.known == gpu.copies
+    assert sum(event.records for event in ring._read) == 3 + taken  # the last piece counts as read, too
