@@ -127,7 +127,7 @@ def _read_links(place: Path | None, described: dict[str, Any]) -> Links | None:
             raise ValueError(f"it is of {kept}, and has {links}")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         _log.debug("%s is not read: %s", place, error)
         return None
     return links
