@@ -38,7 +38,9 @@ def show_progress(wanted: bool = True) -> Iterator[tuple[Advance, Callable[[], A
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    # What is printed meanwhile stays on stdout, which may be a file. A bar needs a terminal whose cursor moves.
+    quiet = not console.is_interactive
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=quiet) as bar:
         task = bar.add_task("", total=None)
 
         def advance(what: str, done: int, total: int) -> None:

@@ -65,6 +65,28 @@ def test_without_a_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr() == ("", "")
 
 
+def test_what_is_printed_beside_a_bar_stays_on_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results may go to a file while a bar, perhaps of another thread, is on the terminal."""
+    terminal = open_terminal(monkeypatch)
+    with show_progress() as (advance, _):
+        advance("reading", 1, 2)
+        print("a result")
+    assert capsys.readouterr().out == "a result\n"
+    assert "a result" not in terminal.take()
+
+
+def test_a_terminal_that_cannot_move_its_cursor_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with show_progress() as (advance, aside):
+        advance("reading", 1, 2)
+        with aside():
+            pass
+    assert terminal.take() == ""
+
+
 def test_builds_and_runs_show_bars_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     topology = gts.build(EDGES, page_bytes=64, p=2, q=2, progress=True)
