@@ -28,6 +28,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.outputs import check_outputs
 from dynstore.benchmarks.ranks.bench import Sizes
@@ -72,6 +74,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     unknown = [name for name in given.parts if name not in PARTS]
     if unknown:
         raise InputError(f"ranks: unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
+    for name in ("ranks", "scale", "steps", "batches"):
+        if np.min(getattr(given, name)) < 1:
+            raise InputError(f"ranks: --{name} is {getattr(given, name)}; wanted 1 or more")
     if not 1 <= given.largest_scale <= MAX_SCALE:
         raise InputError(f"ranks: --largest-scale is {given.largest_scale}; wanted 1 to {MAX_SCALE}")
     check_outputs(given.json)

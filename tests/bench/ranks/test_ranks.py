@@ -94,6 +94,15 @@ def test_unknown_parts() -> None:
         main(["strong"])
 
 
+@pytest.mark.parametrize(
+    ("option", "shown"), [("--steps 0", "0"), ("--ranks -1", "-1"), ("--scale 0", "0"), ("--batches 5 0", r"\[5, 0\]")]
+)
+def test_numbers_below_1(option: str, shown: str) -> None:
+    name, *numbers = option.split()
+    with pytest.raises(InputError, match=f"ranks: {name} is {shown}; wanted 1 or more"):
+        main([name, *numbers])
+
+
 @pytest.mark.parametrize("scale", ["-1", "0", "31"])
 def test_the_largest_graph_has_ids_of_int32(scale: str) -> None:
     with pytest.raises(InputError, match=f"ranks: --largest-scale is {scale}; wanted 1 to 30"):
