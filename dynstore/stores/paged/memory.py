@@ -172,16 +172,20 @@ class SpareMemory:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._blocks: list[tuple[Pins, Array, np.ndarray]] = []
+        self._blocks: list[tuple[Pins, Array, np.ndarray, int]] = []  # the last: how many bytes were taken
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are kept and not in use."""
-        return sum(int(on_host.nbytes) for pins, _, on_host in self._blocks if not pins)
+        """Bytes that are kept and not in use, also behind what is in use."""
+        return sum(int(on_host.nbytes) - (taken if pins else 0) for pins, _, on_host, taken in self._blocks)
 
-    def clear(self) -> None:
-        """Free what is not in use. The rest is freed when it is free at the next :meth:`take` and does not fit."""
-        self._blocks = [block for block in self._blocks if block[0]]
+    def clear(self) -> bool:
+        """Free memory of which nothing is in use, and return whether there was any.
+
+        The rest is freed when it is free at the next :meth:`take` and does not fit.
+        """
+        before, self._blocks = self._blocks, [block for block in self._blocks if block[0]]
+        return len(self._blocks) < len(before)
 
     def take(self, size: int, dtype: Any) -> tuple[Array, np.ndarray]:
         """Return memory as :meth:`Backend.pinned` does; it is in use as long as an array made of it is left.
@@ -194,13 +198,12 @@ class SpareMemory:
         self._blocks = [block for block in self._blocks if block[0] or block[2].dtype != dtype]
         if fitting:
             self._wait_for_device()
-            block = fitting[0]
+            pins, array, on_host, _ = fitting[0]
         else:
             free.clear()  # gives memory back before more is taken
-            block = Pins(), *self._backend.pinned(size + size // 16, dtype)
+            pins, (array, on_host) = Pins(), self._backend.pinned(size + size // 16, dtype)
         del free, fitting
-        self._blocks.append(block)
-        pins, array, on_host = block
+        self._blocks.append((pins, array, on_host, size * dtype.itemsize))
         view = export(array[:size], pins, writable=True)
         return view, view if on_host is array else export(on_host[:size], pins, writable=True)
 

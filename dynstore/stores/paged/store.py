@@ -361,9 +361,8 @@ class PagedStore(DerivedSlots):
         return twin
 
     def free_cache(self) -> bool:
-        had, self._resident = self._resident.nbytes + self._spare.nbytes > 0, self._no_resident()
-        self._spare.clear()
-        return had
+        had, self._resident = self._resident.nbytes > 0, self._no_resident()
+        return self._spare.clear() or had
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part.
