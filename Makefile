@@ -38,7 +38,7 @@ test-thorough: lint ## The same with all variants of all stores and many more ra
 test-gpu: ## Run the tests with CUDA for real; uses the packages of PYTHON, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)
 
-mutations: $(TEST_STAMP) ## Put thirty bugs into copies of the tree: do the tests find them?
+mutations: $(TEST_STAMP) ## Put some thirty bugs into copies of the tree: do the tests find them?
 	$(RUN) -m tests.mutations.run
 
 lint: $(TEST_STAMP) ## Run ruff check, ruff format --check and mypy

@@ -9,6 +9,7 @@ At the end some algorithms run. Rows are drawn on the device before the clock st
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -117,35 +118,42 @@ def measure(
     for kind in kinds or list(KINDS):
         options = {"weighted": weighted, "directed": directed, "max_vertices": 1 << sizes.scale, **KINDS[kind]}
         G = DynamicGraph(device=device, **options)
-        found[kind] = _measure_one(G, rows, sizes)
+        with quiet():  # a collection before each call would take longer than the calls
+            found[kind] = _measure_one(G, rows, sizes, partial(_say, kind))
     return found
 
 
-def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes) -> dict[str, list[float]]:
+def _say(kind: str, what: str) -> None:
+    """Print on stderr what a long run has done."""
+    print(f"{kind}: {what}", file=sys.stderr, flush=True)
+
+
+def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes, say: Callable[[str], None]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any, keep: bool = True, **options: Any) -> None:
-        with quiet():
-            watch = Stopwatch(G.backend)
-            watch.start()
-            call(*arguments, **options)
-            taken = watch.lap()
+        watch.start()
+        call(*arguments, **options)
+        taken = watch.lap()
         if keep:
             found.setdefault(name, []).append(taken)
 
-    batch, start = sizes.batch, sizes.kept
+    watch, batch, start = Stopwatch(G.backend), sizes.batch, sizes.kept
     for first in range(0, start, sizes.piece):
         timed("build, a piece", G.insert_edges, rows.draw(first, min(first + sizes.piece, start)))
+    say(f"{G.number_of_edges()} edges")
     for step in range(sizes.steps + WARM_UP):
         first = step * batch
         entering, leaving = rows.draw(start + first, start + first + batch), rows.draw(first, first + batch)[:2]
         timed("insert", G.insert_edges, entering, keep=step >= WARM_UP)
         timed("delete", G.delete_edges, leaving, keep=step >= WARM_UP)
         timed("look up", G.has_edges, entering[:2], keep=step >= WARM_UP)
+    say(f"{G.number_of_edges()} edges after {sizes.steps} steps")
     merges = G.statistics().get("merges", 0)
     for first in range(sizes.num_rows - sizes.inserts * batch, sizes.num_rows, batch):
         timed("insert, in a row", G.insert_edges, rows.draw(first, first + batch))
     found["merges in a row"] = [G.statistics().get("merges", 0) - merges]
+    say(f"{G.number_of_edges()} edges after {sizes.inserts} insertions")
     best = int(G.backend.xp.argmax(G.row_lengths()))
     calls = {
         "bfs": partial(dynstore.bfs, G, best, return_predecessors=False),
@@ -155,8 +163,8 @@ def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes) -> dict[str, list[fl
         ),
     }
     for name, call in calls.items() if sizes.algorithms else ():
-        for _ in range(3):
-            timed(name, call)
+        for turn in range(4):
+            timed(name, call, keep=turn > 0)  # the first one compiles
     usage = G.memory_usage()
     found["device bytes"], found["host bytes"] = [usage.get("device", usage["total"])], [usage.get("host", 0)]
     return found

@@ -92,9 +92,10 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     failed: list[str] = []
     rows: list[dict[str, Any]] = []
+    scale = max(_scale_of(given, part) for part in given.parts)
     dataset = {
-        "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
-        "edges": given.edge_factor << given.scale, "seed": 0,
+        "name": f"rmat:{scale}:{given.edge_factor}", "vertices": 1 << scale,
+        "edges": given.edge_factor << scale, "seed": 0,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for part in given.parts:
@@ -123,6 +124,13 @@ def main(arguments: list[str] | None = None) -> int:
     for line in failed:
         print("FAILED", line, file=sys.stderr, flush=True)
     return int(bool(failed))
+
+
+def _scale_of(given: argparse.Namespace, part: str) -> int:
+    """Return the scale of the graph that a part measures."""
+    scales = {"slides": given.slide_scale, "pages": given.page_scale, "largest": given.largest_scale}
+    scale: int = scales.get(part, given.scale)
+    return scale
 
 
 def _summarize(rows: list[dict[str, Any]]) -> None:

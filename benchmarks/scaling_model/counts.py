@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 ID_BYTES, WEIGHT_BYTES, SUM_BYTES = 4, 4, 8  # the default dtypes; sums of ranks and of triangles are wider
+COUNT_BYTES = 16  # two counts of a frontier
 BALLOT_BYTES = 128  # about what is around a value when ranks agree
 INT_BYTES = 5  # the most that a number below 2^31 takes when it is pickled
 
@@ -192,14 +193,16 @@ def _count_update(graph: Graph, size: int, src: np.ndarray, dst: np.ndarray, col
 
 
 def count_bfs(graph: Graph, size: int, source: int) -> Tally:
-    """Count ``bfs``: after each level all ranks get a byte for each vertex. The work is that of a top-down search."""
+    """Count ``bfs``: in each level all ranks get two counts, and a byte for each vertex. It searches top-down."""
     tally, levels = new_tally(graph, size), _levels(graph, source)
     reached = levels[graph.src] >= 0
     tally.rows += np.bincount(tally.owner[graph.src[reached]], minlength=size)
     tally.rounds = int(levels.max()) + 1
-    tally.agree(tally.rounds + 1)  # the last one finds that no vertex is left
+    tally.agree()
     for _ in range(tally.rounds):
+        tally.sum_up(COUNT_BYTES)
         tally.sum_up(graph.num_vertices)
+    tally.sum_up(COUNT_BYTES)  # no vertex is left
     tally.reduce(ID_BYTES * graph.num_vertices)  # predecessors
     tally.agree()
     tally.vertices = (tally.rounds + 1) * graph.num_vertices
@@ -261,9 +264,10 @@ def count_pagerank(graph: Graph, size: int, source: int) -> Tally:
     tally = new_tally(graph, size)
     tally.rounds = _iterations(graph) + 1  # the last one finds that the one before has converged
     tally.reduce(SUM_BYTES * graph.num_vertices)  # of weights
-    for _ in range(tally.rounds):
-        tally.reduce(SUM_BYTES * (graph.num_vertices + 2))
     tally.agree()
+    for _ in range(tally.rounds):
+        tally.sum_up(SUM_BYTES * (graph.num_vertices + 2))
+    tally.agree(2)
     tally.vertices = tally.rounds * graph.num_vertices
     tally.rows += tally.rounds * np.bincount(tally.owner[graph.src], minlength=size)
     return tally

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from dynstore.bars import show_progress
-from dynstore.cli.shared import DEVICE_HELP, check_device
+from dynstore.cli.shared import DEVICE_HELP, check_device, open_console
 from dynstore.errors import DynstoreError, InputError
 
 __all__ = ["EXAMPLES", "bench"]
@@ -180,7 +180,6 @@ def bench(
     They must also give the same answers. If not, the command fails with exit code 1.
     """
     check_device(device)
-    from rich.console import Console
 
     from dynstore.benchmarks.machine import share_memory
     from dynstore.benchmarks.outputs import check_outputs, write_outputs
@@ -222,7 +221,7 @@ def bench(
     share_memory(device)
     data = data or "mathoverflow"
     events = None
-    console = Console()
+    console = open_console()
     document: dict[str, Any] = {}
     with show_progress() as (advance, aside):
         if chosen.own_data:

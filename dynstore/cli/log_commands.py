@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynstore.cli.shared import open_console
 from dynstore.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def log(
     last: Annotated[int, typer.Option(min=0, help="How many of the newest records to show; 0: all.")] = 20,
 ) -> None:
     """List the records of a database's log: version, kind, rows, bytes, position of the source."""
-    from rich.console import Console
     from rich.markup import escape
 
     from dynstore.durable.listing import list_log
@@ -42,7 +42,7 @@ def log(
         shown = deque(listing.entries(), maxlen=last or None)
     except OSError as error:
         raise InputError(f"log: cannot read {str(path)!r}: {error.strerror or error}") from error
-    console = Console()
+    console = open_console()
     if shown:
         console.print(_table(listing, shown))
     console.print(escape(_summary(listing)), highlight=False)

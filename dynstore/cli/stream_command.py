@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynstore.cli.shared import DEVICE_HELP, check_device
+from dynstore.cli.shared import DEVICE_HELP, check_device, open_console
 from dynstore.errors import DynstoreError, InputError, StreamError
 
 if TYPE_CHECKING:
@@ -238,9 +238,8 @@ def _show_live(flow: Any, monitors: list[StreamMonitor], seconds: float | None) 
 
 def _show_answers(monitors: list[StreamMonitor]) -> None:
     """Print the top of each answer."""
-    from rich.console import Console
 
-    console = Console()
+    console = open_console()
     for monitor in monitors:
         if monitor.latest is not None:
             console.print(_top(monitor))

@@ -68,15 +68,22 @@ def pagerank(
         out_weights = call.all_reduce(kernels.sum_weights(out))
         part = num_vertices * comm.rank // comm.size, num_vertices * (comm.rank + 1) // comm.size
         ranking, error = kernels.Ranking(into, out_weights, alpha, part), np.inf
+        call.agree()
         for iteration in range(limit):
-            totals = call.all_reduce(ranking.sum_shares())
+            # Ranks meet in this transfer alone: an agreement takes as long. A rank that fails makes all sums NaN.
+            totals = comm.all_reduce(ranking.sum_shares())
             if iteration and tol > 0:  # the change by the step before
                 error = float(totals[-1])
                 if error < tol:
                     break
+                if np.isnan(error):
+                    ranking.check()
+                    call.agree()
             ranking.advance(totals)
         else:
-            error = float(call.all_reduce(ranking.change)[0])
+            error = float(comm.all_reduce(ranking.change)[0])
+        ranking.check()
+        call.agree()
         converged = error < tol
         if fail_on_nonconvergence and not converged:
             raise FailedToConvergeError(

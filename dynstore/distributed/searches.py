@@ -62,13 +62,17 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
         call.expect_alike(start=sources.tolist(), depth_limit=limit, return_predecessors=bool(return_predecessors))
         kernels = backend.kernels("dynstore.distributed", "searches")
         search = kernels.Search(shard.snapshot(), not G.is_directed(), num_slots, sources, bool(return_predecessors))
+        call.agree()
         for level in range(1, limit + 1):
-            size, slots = search.count_frontier()
-            total = sum(call.agree(slots))
-            if not size:  # the same on all ranks
+            # Ranks meet in two transfers alone, as an agreement of the hosts takes longer than these.
+            size, slots = backend.to_host(G.comm.all_reduce(search.count_frontier())).tolist()
+            if size < 0:  # something has failed on a rank: it raises, and the others learn of it
+                search.check()
+                call.agree()
+            if not size:
                 break
-            # No agreement comes before: `take` raises what has failed, and others learn of it at their next one.
-            search.take(G.comm.all_reduce(search.expand(size, total), "max"), level)
+            search.take(G.comm.all_reduce(search.expand(size // G.comm.size, slots), "max"), level)
+        search.check()
         predecessors = None
         if return_predecessors:
             before = call.all_reduce(search.predecessors, "min")

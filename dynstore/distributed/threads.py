@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import reduce
 from threading import Condition, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -141,8 +140,13 @@ class ThreadCommunicator(Communicator):
         return self._room.meet(self.rank, "all_gather", value)
 
     def all_reduce(self, array: Array, operation: Reduction = "sum") -> Array:
-        functions = {"sum": self._xp.add, "max": self._xp.maximum, "min": self._xp.minimum}
-        return reduce(functions[operation], self._room.meet(self.rank, "all_reduce", array.copy()))
+        combine = {"sum": np.add, "max": np.maximum, "min": np.minimum}[operation]
+        given, total = array.copy(), array.copy()
+        arrays = self._room.meet(self.rank, "all_reduce", given)
+        total[...] = arrays[0]  # nothing is allocated any more: what fails here on one rank no other one would know
+        for other in arrays[1:]:
+            combine(total, other, out=total)
+        return total
 
     def all_to_all(self, columns: Sequence[Array], send: Sequence[int], receive: Sequence[int]) -> list[Array]:
         given = self._room.meet(self.rank, "all_to_all", (columns, np.cumsum([0, *send])))

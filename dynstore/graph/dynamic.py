@@ -86,8 +86,8 @@ class DynamicGraph(Conversions, Views):
     memory : {"device", "host", "auto"}
         Where the edges lie. "device": where the device's kernels work fastest. "host": on CUDA in pinned host memory,
         which kernels use in place, so that a graph may be larger than the GPU's memory. "auto" takes "device" if the
-        first batch, or the capacity, fits there. For ``store="gpma+"`` and ``"merge"``. See
-        ``docs/guides/larger-than-memory.md``.
+        first batch and the capacity fit there. "host" and "auto" are for ``store="gpma+"`` and ``"merge"``; on CUDA
+        ``"paged"`` uses host memory in any case. See ``docs/guides/larger-than-memory.md``.
     spill : bool
         If True, an insertion that does not fit into the GPU's memory moves the edges to host memory, and is logged
         once, instead of raising an error.

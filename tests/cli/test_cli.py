@@ -18,6 +18,7 @@ import dynstore
 from dynstore import cli
 from dynstore.benchmarks import machine
 from dynstore.benchmarks.schema import check_document
+from dynstore.cli.shared import open_console
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--store", "gpma+", "--store", "rebuild", "--algorithm", "bfs", "--steps", "2", "--device", "cpu"]
@@ -354,3 +355,14 @@ def test_the_benchmarks_refuse_to_be_imported_from_the_root() -> None:
     program = [sys.executable, "-c", "import benchmarks"]
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=root)
     assert "this folder is a part of dynstore; import dynstore.benchmarks" in done.stderr
+
+
+@pytest.mark.parametrize(("columns", "width"), [(None, 160), ("90", 90)])
+def test_tables_in_a_pipe_are_not_cut_to_80_columns(
+    columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert open_console().width == width

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from threading import Lock, current_thread
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +21,7 @@ from dynstore.errors import (
     UnweightedGraphError,
 )
 from dynstore.testing.pair import ID_KINDS
-from tests.conftest import SEED
+from tests.conftest import DEVICES, SEED
 from tests.distributed.faults import fault_of_one_rank
 
 
@@ -240,3 +243,46 @@ def test_wrong_calls() -> None:
             distributed.bfs(G.shard, 0)  # type: ignore[arg-type]
 
     sharded("cpu", 2, columns, [refuse], weighted=True)
+
+
+@pytest.mark.parametrize("tol", [1e-9, 0.0])
+@pytest.mark.parametrize("place", ["ranks.Ranking._advance", "searches.Search._expand"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_fails_between_transfers_is_raised_on_all_ranks(
+    device: str, place: str, tol: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 fails in its third step, where ranks meet without agreements; the next call works."""
+    kernels = get_backend(device).kernels("dynstore.distributed", place.split(".")[0])
+    owner, name = getattr(kernels, place.split(".")[1]), place.split(".")[2]
+    step, steps, lock = getattr(owner, name), [0], Lock()
+
+    def failing(self: Any, *args: Any) -> None:
+        with lock:
+            steps[0] += current_thread().name == "rank 1"
+            fails = current_thread().name == "rank 1" and steps[0] == 3
+        if fails:
+            raise MemoryError("there is no room")
+        step(self, *args)
+
+    def call(G: ShardedGraph) -> Any:
+        if name == "_expand":
+            return distributed.bfs(G, 0)
+        return distributed.pagerank(G, max_iter=9, tol=tol, fail_on_nonconvergence=False)[0]
+
+    def program(comm: Communicator) -> str:
+        G = ShardedGraph(comm, directed=False, frames="pandas")
+        G.insert_edges([(v, v + 1) for v in range(8)] + [(0, 5)])
+        before = call(G)
+        comm.barrier()
+        if comm.rank == 0:
+            steps[0] = 0
+            monkeypatch.setattr(owner, name, failing)
+        comm.barrier()
+        with pytest.raises(OutOfMemoryError) as caught:
+            call(G)
+        assert call(G).equals(before)
+        return str(caught.value)
+
+    texts = distributed.run(program, 3, device)  # type: ignore[arg-type]
+    assert all("there is no room" in text for text in texts)
+    assert all("rank 1 refused it" in text for text in (texts[0], texts[2]))

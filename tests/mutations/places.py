@@ -1,4 +1,4 @@
-"""Thirty bugs that the tests must find: small changes of kernels and host code, each of them wrong."""
+"""Thirty-three bugs that the tests must find: small changes of kernels and host code, each of them wrong."""
 
 from __future__ import annotations
 
@@ -35,6 +35,13 @@ CONTRACT = f"{STORES}/test_contract.py"
 
 # CUDA kernels, and what starts them.
 CUDA = [
+    Mutation(
+        "merge-of-pages-forgets-the-other-edges-of-a-leaf",
+        "dynstore/stores/paged/merging/cuda.py",
+        "first + d_count_lower(word, lane) + d_find_lower_bound(added, low, high, key)",
+        "first + d_count_lower(word, lane) + low",
+        (f"{STORES}/paged/test_merging.py",),
+    ),
     Mutation(
         "search-finds-the-next-row",
         "dynstore/stores/table/cuda/search.py",
@@ -238,6 +245,20 @@ HOST_CODE = [
         "gone[column[column >= 0]] = False",
         "pass",
         ("tests/ids/test_mapped.py",),
+    ),
+    Mutation(
+        "memory-of-pages-is-used-again-while-it-is-read",
+        "dynstore/stores/paged/memory.py",
+        "free = [block for block in self._blocks if not block[0] and block[2].dtype == dtype]",
+        "free = [block for block in self._blocks if block[2].dtype == dtype]",
+        (f"{STORES}/paged/test_merging.py",),
+    ),
+    Mutation(
+        "buffer-is-filled-before-it-is-read",
+        "dynstore/stores/paged/memory.py",
+        "while len(filled) < len(self._buffers) and number",
+        "while len(filled) < len(self._buffers) + 1 and number",
+        (f"{STORES}/paged/test_merging.py",),
     ),
     Mutation(
         "interrupt-stops-a-reordering",

@@ -30,6 +30,8 @@ class Ranking:
         self._out_weights, self._alpha, self._part = out_weights, alpha, part
         self.ranks = np.full(num_vertices, 1.0 / num_vertices, out_weights.dtype)
         self._tail = np.zeros(2)
+        self._failure: Exception | None = None
+        self._nothing: np.ndarray = np.full(num_vertices + 2, np.nan, out_weights.dtype)
         self._share()
 
     def _share(self) -> None:
@@ -38,7 +40,15 @@ class Ranking:
         self._tail[0] = self.ranks[own][self._out_weights[own] == 0].sum(dtype=np.float64)
 
     def sum_shares(self) -> np.ndarray:
-        """Return this rank's sums of shares; behind them its dangling rank, and its change of ranks."""
+        """Return this rank's sums of shares; behind them its dangling rank, and its change of ranks; or NaN."""
+        if self._failure is None:
+            try:
+                return self._sum_shares()
+            except Exception as error:
+                self._failure = error
+        return self._nothing
+
+    def _sum_shares(self) -> np.ndarray:
         shares = self._shares[self._neighbours].astype(np.float64)
         if self._weights is not None:
             shares *= self._weights
@@ -47,6 +57,17 @@ class Ranking:
 
     def advance(self, totals: np.ndarray) -> None:
         """Make the next ranks of the sums of all ranks."""
+        try:
+            self._advance(totals)
+        except Exception as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise what has failed on this rank."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _advance(self, totals: np.ndarray) -> None:
         num_vertices = len(self.ranks)
         spread = (self._alpha * float(totals[num_vertices]) + 1.0 - self._alpha) / num_vertices
         ranks = (self._alpha * totals[:num_vertices].astype(np.float64) + spread).astype(self.ranks.dtype)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.distributed.slots import slots_of
+from dynstore.distributed.slots import FAILED, slots_of
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -25,15 +25,22 @@ class Search:
         self.distances[sources] = 0
         self._frontier = sources
         self._failure: Exception | None = None
+        self._failed = np.full(2, FAILED)
         self._flags = np.zeros(num_vertices, np.uint8)
 
-    def count_frontier(self) -> tuple[int, int]:
-        """Return the vertices of the frontier, the same on all ranks, and its slots on this rank."""
-        offsets = self._out.offsets
-        return len(self._frontier), int((offsets[self._frontier + 1] - offsets[self._frontier]).sum(dtype=np.int64))
+    def count_frontier(self) -> np.ndarray:
+        """Return the vertices of the frontier, the same on all ranks, and its slots on this rank; or FAILED, twice."""
+        if self._failure is None:
+            try:
+                offsets = self._out.offsets
+                slots = (offsets[self._frontier + 1] - offsets[self._frontier]).sum(dtype=np.int64)
+                return np.array((len(self._frontier), slots))
+            except Exception as error:
+                self._failure = error
+        return self._failed
 
     def expand(self, size: int, slots: int) -> np.ndarray:
-        """Expand the frontier; return a flag for each vertex reached so far. What fails is raised by :meth:`take`."""
+        """Expand the frontier; return a flag for each vertex reached so far. What fails is raised by :meth:`check`."""
         try:
             self._expand()
         except Exception as error:
@@ -50,7 +57,13 @@ class Search:
 
     def take(self, flags: np.ndarray, level: int) -> None:
         """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
+        try:
+            self._frontier = np.flatnonzero((flags != 0) & (self.distances == self._unreached))
+            self.distances[self._frontier] = level
+        except Exception as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise what has failed on this rank."""
         if self._failure is not None:
             raise self._failure
-        self._frontier = np.flatnonzero((flags != 0) & (self.distances == self._unreached))
-        self.distances[self._frontier] = level

@@ -162,6 +162,7 @@ class Ranking:
         totals = backend.zeros(num_vertices + 2, dtype)
         totals[:num_vertices] = 1.0 / num_vertices
         self._advance(totals, 1.0)
+        self._failure: Exception | None = None
 
     def _advance(self, totals: Array, alpha: float) -> None:
         self._sums, self._next_sums = self._next_sums, self._sums
@@ -175,14 +176,27 @@ class Ranking:
         Returns
         -------
         array, shape (V + 2,), in the dtype of the ranks
-            It is written again by the call after the next.
+            It is written again by the call after the next. If something has failed on this rank, all entries are NaN.
         """
-        self._kernel.launch_warps(self._num_warps, self._rows, self._shares, self._sums)
+        try:
+            self._kernel.launch_warps(self._num_warps, self._rows, self._shares, self._sums)
+        except Exception as error:
+            self._failure = error
+        if self._failure is not None:
+            self._sums.fill(np.nan)
         return self._sums
 
     def advance(self, totals: Array) -> None:
         """Make the next ranks of the sums of all ranks."""
-        self._advance(totals, self._alpha)
+        try:
+            self._advance(totals, self._alpha)
+        except Exception as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise what has failed on this rank."""
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def change(self) -> Array:
