@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dynstore
+from dynstore.arguments import check_count
 from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.outputs import check_outputs
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError
@@ -36,6 +38,7 @@ KINDS: dict[str, dict[str, Any]] = {
 WARM_UP = 2
 ITERATIONS = 10
 WEIGHTS = 1000  # different ones
+LEAST = {"scale": 1, "edge_factor": 1, "batch": 1, "steps": 1, "inserts": 0, "piece": 1, "seed": 0}
 
 
 class Sizes(NamedTuple):
@@ -223,6 +226,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="only these; may be repeated")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
+    check_outputs(given.json)
+    for name, least in LEAST.items():
+        check_count("costs.host_memory", f"--{name.replace('_', '-')}", getattr(given, name), least)
     sizes = Sizes(*(getattr(given, name) for name in Sizes._fields))
     found = measure(sizes, given.device, given.kind, given.weighted, given.directed, given.seed)
     _show(found, sizes)

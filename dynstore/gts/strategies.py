@@ -52,14 +52,14 @@ class _Share:
         self._bounds = [self.topology.num_vertices * number // self.size for number in range(self.size + 1)]
         self._low, self._high = self._bounds[self.rank : self.rank + 2]
 
-    def search(self, sources: np.ndarray, depth: int, parents: bool) -> tuple[Array, Array | None]:
-        """Search breadth first; return distances, and the smallest predecessors unless ``parents`` is False."""
+    def search(self, start: list[int], depth_limit: int, return_predecessors: bool) -> tuple[Array, Array | None]:
+        """Search breadth first; return distances, and the smallest predecessors if they are wanted."""
         search = self._search_shared if self._shares_pages else self._search_chunks
-        return search(sources, depth, parents)
+        return search(np.array(start, np.int64), depth_limit, return_predecessors)
 
-    def rank_all(self, alpha: float, limit: int, tol: float) -> tuple[Array, float]:
+    def rank_all(self, alpha: float, tol: float, max_iter: int) -> tuple[Array, float]:
         """Rank all vertices; return ranks, and the last change."""
-        return rank(self._streamer, alpha, limit, tol, self._push_shared if self._shares_pages else self._push_chunk)
+        return rank(self._streamer, alpha, max_iter, tol, self._push_shared if self._shares_pages else self._push_chunk)
 
     def _own_pages(self, pids: np.ndarray) -> np.ndarray:
         """Return this rank's pages: the paper's h(page) = page mod N, with runs of pages that are sent together."""
@@ -136,7 +136,8 @@ class _Share:
 class _Sharing(Engine):
     """The algorithms of both classes. They differ in how the work of a rank is called."""
 
-    def _share(self, caller: str, work: Callable[[_Share], Result]) -> Result:
+    def _share(self, caller: str, read: Callable[[], dict[str, Any]], work: Callable[..., Result]) -> Result:
+        """Return ``work(share, **read())`` on all ranks; what is read is refused on all if it is on one, or differs."""
         raise NotImplementedError
 
     def bfs(self, start: Any, depth_limit: int | None = None, return_predecessors: bool = True) -> Frame:
@@ -155,12 +156,16 @@ class _Sharing(Engine):
         frame
             As :meth:`GTS.bfs`.
         """
-        sources = self._read_vertices("bfs", "start", start)
-        dtype = self.topology.degrees.dtype
-        given = -1 if depth_limit is None else check_integer("bfs", "depth_limit", depth_limit)
-        depth = given if given >= 0 else int(np.iinfo(dtype).max)
-        parents = check_flag("bfs", "return_predecessors", return_predecessors)
-        return self._search_frame(*self._share("bfs", lambda share: share.search(sources, depth, parents)))
+
+        def read() -> dict[str, Any]:
+            depth = -1 if depth_limit is None else check_integer("bfs", "depth_limit", depth_limit)
+            return {
+                "start": self._read_vertices("bfs", "start", start).tolist(),
+                "depth_limit": depth if depth >= 0 else int(np.iinfo(self.topology.degrees.dtype).max),
+                "return_predecessors": check_flag("bfs", "return_predecessors", return_predecessors),
+            }
+
+        return self._search_frame(*self._share("bfs", read, _Share.search))
 
     def pagerank(self, alpha: float = 0.85, max_iter: int = 100, tol: float = 1.0e-5) -> Frame:
         """Rank vertices by the chance that a random surfer is there.
@@ -184,8 +189,12 @@ class _Sharing(Engine):
         FailedToConvergeError
             If ``max_iter`` iterations are not enough, and ``tol`` is not 0.
         """
-        alpha, tol, limit = read_numbers(alpha, tol, max_iter)
-        ranks, error = self._share("pagerank", lambda share: share.rank_all(alpha, limit, tol))
+
+        def read() -> dict[str, Any]:
+            return dict(zip(("alpha", "tol", "max_iter"), read_numbers(alpha, tol, max_iter), strict=True))
+
+        ranks, error = self._share("pagerank", read, _Share.rank_all)
+        _, tol, limit = read().values()
         if error >= tol > 0:
             raise FailedToConvergeError(
                 f"pagerank: failed to converge: after {limit} iterations the ranks still change by {error:.3g}; wanted "
@@ -268,10 +277,13 @@ class ShardedGTS(_Sharing):
         self.comm, self._strategy = comm, strategy
         self.last_run = RunReport()
 
-    def _share(self, caller: str, work: Callable[[_Share], Result]) -> Result:
+    def _share(self, caller: str, read: Callable[[], dict[str, Any]], work: Callable[..., Result]) -> Result:
         report = self._streamer.report = RunReport()
         with Call(self.comm, caller) as call:
-            result = work(_Share(call, self._streamer, self._strategy))
+            given = read()
+            call.expect_alike(**given)
+            call.agree()
+            result = work(_Share(call, self._streamer, self._strategy), **given)
             self.backend.synchronize()
         report.stop()
         self.last_run = report
@@ -321,14 +333,14 @@ class MultiGTS(_Sharing):
         self._strategy = strategy
         self.last_runs: list[RunReport] = []
 
-    def _share(self, caller: str, work: Callable[[_Share], Result]) -> Result:
-        begun = perf_counter()
+    def _share(self, caller: str, read: Callable[[], dict[str, Any]], work: Callable[..., Result]) -> Result:
+        begun, given = perf_counter(), read()
         for streamer in self._streamers:
             streamer.report = RunReport()
 
         def program(comm: Communicator) -> Result:
             with Call(comm, caller) as call:
-                return work(_Share(call, self._streamers[comm.rank], self._strategy))
+                return work(_Share(call, self._streamers[comm.rank], self._strategy), **given)
 
         try:
             results = run(program, len(self._streamers), self.backend.name, TIMEOUT)  # type: ignore[arg-type]

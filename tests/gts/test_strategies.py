@@ -152,3 +152,29 @@ def test_wrong_calls(topology: gts.PagedTopology) -> None:
         gts.MultiGTS(topology, 2, streams=None)
     with pytest.raises(FailedToConvergeError, match="after 1 iterations"):
         gts.MultiGTS(topology, 2, device="cpu").pagerank(max_iter=1)
+
+
+@pytest.mark.parametrize("strategy", ["P", "S"])
+def test_arguments_that_are_wrong_or_differ_on_a_rank_are_refused_on_all(strategy: str) -> None:
+    topology = gts.build(([0, 1, 2, 3], [1, 2, 3, 0]), page_bytes=64)
+
+    def program(comm: Communicator) -> list[str]:
+        engine, texts = gts.ShardedGTS(comm, topology, strategy, frames="pandas"), []
+        for call in (
+            lambda: engine.bfs(77 if comm.rank else 0),
+            lambda: engine.bfs(comm.rank),
+            lambda: engine.pagerank(alpha=0.5 + comm.rank),
+            lambda: engine.pagerank(tol=0.1 + comm.rank),
+        ):
+            with pytest.raises(InputError) as caught:
+                call()
+            texts.append(str(caught.value))
+        assert engine.bfs(0)["distance"].tolist() == [0, 1, 2, 3]
+        return texts
+
+    first, second = distributed.run(program, 2, "cpu", timeout=10.0)
+    for texts in (first, second):
+        assert "77" in texts[0]
+        assert "start is [0] on rank 0 and [1] on rank 1" in texts[1]
+        assert "alpha is 1.5" in texts[2]
+        assert "tol is 0.1 on rank 0 and 1.1 on rank 1" in texts[3]

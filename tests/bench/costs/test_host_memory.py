@@ -86,3 +86,13 @@ def test_rows_do_not_depend_on_where_they_are_drawn_from(backend_name: str) -> N
 def test_too_few_rows() -> None:
     with pytest.raises(InputError, match="more than 1024 rows"):
         measure(Sizes(6, 16, 400, 2), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [("--scale", "0", "1 or more"), ("--batch", "0", "1 or more"), ("--inserts", "-1", "0 or more"),
+     ("--json", "nowhere/at/all.json", "nowhere")],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_at_once(option: str, value: str, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        main(["--device", "cpu", option, value])
