@@ -7,10 +7,12 @@ by falling degree, or as ``--order`` says. Algorithms then read the graph in eac
 - raw: plain pages are streamed through buffers;
 - codec: encoded pages are streamed, and decoded inside the kernels;
 - hybrid: of encoded pages, each pass takes the cheaper of both;
+- codec-in-place: kernels read encoded pages in place;
+- plain-hybrid: of plain pages, each pass takes the cheaper of both;
 - gts: the same graph in slotted pages, streamed as in GTS, with the streams and copies that are best here;
 - gts-paper: the same with 32 streams, a page a copy, and an LRU cache.
 
-The last two run only if they are named. For each run it prints the median time, the bytes over the link, and the share
+The last four run only if they are named. For each run it prints the median time, the bytes over the link, and the share
 of the bound: the time that these bytes take at the link's measured speed, divided by the time taken. PageRank's figures
 are those of one iteration. All ways have to give the same answers; else the exit status is 1. With ``--json`` the file
 is written after each run, so that what is there stays if the rest is stopped. Progress is on stderr: a line before each
@@ -31,7 +33,17 @@ import numpy as np
 
 from dynstore.arguments import check_count
 from dynstore.backend import get_backend
-from dynstore.benchmarks.out_of_core.contest import ALGORITHMS, NAMES, USUAL, WAYS, Contest, Options, Plan, Run
+from dynstore.benchmarks.out_of_core.contest import (
+    ALGORITHMS,
+    NAMES,
+    USUAL,
+    USUAL_WAYS,
+    WAYS,
+    Contest,
+    Options,
+    Plan,
+    Run,
+)
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
 from dynstore.benchmarks.outputs import check_outputs
 from dynstore.benchmarks.rmat_pieces import ORDERS, RmatGraph
@@ -44,7 +56,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.stores.paged.links import Links
 
-__all__ = ["ALGORITHMS", "SLOTTED", "USUAL", "WAYS", "Run", "main"]
+__all__ = ["ALGORITHMS", "SLOTTED", "USUAL", "USUAL_WAYS", "WAYS", "Run", "main"]
 
 # The size in the link's row, and the memory that is copied and read to measure the link.
 LINK_BYTES, COPIED_BYTES = 1 << 30, 1 << 28
@@ -67,7 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--scale", type=int, default=22, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="drawn edges for each vertex")
-    parser.add_argument("--ways", default=",".join(WAYS), help="some of the above, by comma; the first four by default")
+    parser.add_argument(
+        "--ways", default=",".join(USUAL_WAYS), help="some of the above, by comma; the first four by default"
+    )
     parser.add_argument("--resident", default="0", help="shares of the pages that stay on the device, by comma")
     parser.add_argument("--algorithms", default=",".join(USUAL), help=f"some of {', '.join(ALGORITHMS)}, by comma")
     parser.add_argument("--symmetric", action="store_true", help="each edge in both directions")
@@ -108,11 +122,11 @@ def main(arguments: list[str] | None = None) -> int:
             agree = not contest.disagreements
             write_document(given.json, "out-of-core", arguments, dataset, rows, agree, module="out_of_core")
 
-    print(f"{'algorithm':<12} {'way':<10} {'resident':>8} {'ms':>10} {'link MB':>10} {'of all':>7} {'bound':>6}")
+    print(f"{'algorithm':<12} {'way':<14} {'resident':>8} {'ms':>10} {'link MB':>10} {'of all':>7} {'bound':>6}")
     for run in contest.measure(Plan(ways, residents, algorithms, given.repeats, given.limit_seconds)):
         median = float(np.median(run.times))
         print(
-            f"{run.algorithm:<12} {run.way:<10} {run.resident:8.2f} {median:10.3f} {run.link_bytes / 1e6:10.1f} "
+            f"{run.algorithm:<12} {run.way:<14} {run.resident:8.2f} {median:10.3f} {run.link_bytes / 1e6:10.1f} "
             f"{run.link_bytes / max(run.pages_bytes, 1):7.1%} {run.bound_ms(links) / median:6.1%}",
             flush=True,
         )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.stores.paged.links import Links
 
-__all__ = ["ALGORITHMS", "NAMES", "USUAL", "WAYS", "Contest", "Options", "Plan", "Run"]
+__all__ = ["ALGORITHMS", "NAMES", "USUAL", "USUAL_WAYS", "WAYS", "Contest", "Options", "Plan", "Run"]
 
 # way -> whether pages are encoded, and how they are read
 WAYS = {
@@ -42,7 +42,11 @@ WAYS = {
     "raw": (False, "stream"),
     "codec": (True, "stream"),
     "hybrid": (True, "auto"),
+    "codec-in-place": (True, "zero-copy"),
+    "plain-hybrid": (False, "auto"),
 }
+# Those that are measured unless others are named.
+USUAL_WAYS = tuple(WAYS)[:4]
 NAMES = {
     "pagerank": "pagerank",
     "bfs": "bfs",
