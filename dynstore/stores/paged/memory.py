@@ -193,6 +193,8 @@ class SpareMemory:
         New memory is larger by a sixteenth, as the pages of a graph that slides vary in size.
         """
         dtype = np.dtype(dtype)
+        if not size:  # no array would hold it
+            return self._backend.pinned(0, dtype)
         free = [block for block in self._blocks if not block[0] and block[2].dtype == dtype]
         fitting = [block for block in free if size <= block[2].size <= 2 * size]
         self._blocks = [block for block in self._blocks if block[0] or block[2].dtype != dtype]

@@ -133,6 +133,13 @@ def test_all_memory_that_is_kept_is_counted(backend_name: str) -> None:
         assert usage["host"] == held
 
 
+def test_nothing_is_kept_for_pages_without_words(backend_name: str) -> None:
+    spare = SpareMemory(get_backend(backend_name))
+    assert [len(array) for array in spare.take(0, np.uint32)] == [0, 0]
+    assert spare.nbytes == 0
+    assert not spare.clear()
+
+
 def test_merges_take_turns_between_two_blocks(backend_name: str) -> None:
     G = DynamicGraph(store="paged", device=backend_name, **SMALL)
     G.insert_edges(some_edges(100))
