@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cache_folder", "write_cached"]
+__all__ = ["cache_folder", "find_cached", "write_cached"]
 
 _log = logging.getLogger("dynstore")
 
@@ -25,6 +26,16 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dynstore"
+
+
+def find_cached(kind: str, key: str, beginning: str = "", ending: str = "") -> Path | None:
+    """Return the path of a file by its key, in the folder's part for its kind; None if there is no folder."""
+    try:
+        folder = cache_folder() / kind
+    except RuntimeError as error:
+        _log.debug("%s are not kept: %s", kind, error)
+        return None
+    return folder / f"{beginning}{hashlib.sha256(key.encode()).hexdigest()[:32]}{ending}"
 
 
 def write_cached(place: Path, content: bytes) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.caches import cache_folder, write_cached
+from dynstore.caches import find_cached, write_cached
 
 __all__ = ["describe_function", "find_place", "read_kernel", "write_kernel"]
 
@@ -48,12 +48,7 @@ def find_place(compiled: Any, signature: tuple[Any, ...], driver_version: int) -
     compiler = (_describe_compilers(), compiled.targetctx.codegen().magic_tuple(), driver_version)
     options = sorted(compiled.targetoptions.items())
     key = "\0".join((*parts, *map(str, signature), repr(options), repr(compiler)))
-    try:
-        folder = cache_folder() / "kernels"
-    except RuntimeError as error:
-        _log.debug("kernels are not kept: %s", error)
-        return None
-    return folder / f"{function.__name__}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.kernel"
+    return find_cached("kernels", key, f"{function.__name__}-", ".kernel")
 
 
 @lru_cache(maxsize=1)

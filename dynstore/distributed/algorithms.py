@@ -77,12 +77,12 @@ def pagerank(
                 if error < tol:
                     break
                 if np.isnan(error):
-                    ranking.check()
+                    ranking.failure.check()
                     call.agree()
             ranking.advance(totals)
         else:
             error = float(comm.all_reduce(ranking.change)[0])
-        ranking.check()
+        ranking.failure.check()
         call.agree()
         converged = error < tol
         if fail_on_nonconvergence and not converged:

@@ -67,12 +67,12 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
             # Ranks meet in two transfers alone, as an agreement of the hosts takes longer than these.
             size, slots = backend.to_host(G.comm.all_reduce(search.count_frontier())).tolist()
             if size < 0:  # something has failed on a rank: it raises, and the others learn of it
-                search.check()
+                search.failure.check()
                 call.agree()
             if not size:
                 break
             search.take(G.comm.all_reduce(search.expand(size // G.comm.size, slots), "max"), level)
-        search.check()
+        search.failure.check()
         predecessors = None
         if return_predecessors:
             before = call.all_reduce(search.predecessors, "min")

@@ -1,4 +1,4 @@
-"""The slots of some rows of a shard, and the mark of a rank that has failed."""
+"""The slots of some rows of a shard."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["FAILED", "slots_of"]
-
-# Added to counts of all ranks, it makes each of them negative.
-FAILED = -(1 << 56)
+__all__ = ["slots_of"]
 
 
 def slots_of(out: GapCSR, rows: Array) -> tuple[Array, Array]:

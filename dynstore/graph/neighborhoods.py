@@ -229,8 +229,9 @@ class Neighborhoods(Queries):
             return self._oriented(transposed).row_lengths()
         num_vertices = self._out.num_vertices
         counts = self.backend.zeros(num_vertices, np.int64)
-        for _, destinations, _ in self._out.edge_pieces():
-            counts += self.backend.xp.bincount(destinations, minlength=num_vertices)
+        for destinations, held in self._out.destinations():
+            there = destinations if held is None else destinations[held]
+            counts += self.backend.xp.bincount(there, minlength=num_vertices)
         return counts.astype(self.vertex_dtype)
 
     def k_hop(self, vertices: Any, k: int) -> Frame:
@@ -309,6 +310,9 @@ class Neighborhoods(Queries):
 
     def _row_count(self, number: int, transposed: bool) -> int:
         if self._lacks_in_edges(transposed):
-            count = self.backend.xp.count_nonzero
-            return sum(int(count(destinations == number)) for _, destinations, _ in self._out.edge_pieces())
+            count = 0
+            for destinations, held in self._out.destinations():
+                equal = destinations == number
+                count += int(self.backend.xp.count_nonzero(equal if held is None else equal & held))
+            return count
         return int(self._oriented(transposed).row(number).shape[0])

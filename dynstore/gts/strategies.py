@@ -194,7 +194,7 @@ class _Sharing(Engine):
             return dict(zip(("alpha", "tol", "max_iter"), read_numbers(alpha, tol, max_iter), strict=True))
 
         ranks, error = self._share("pagerank", read, _Share.rank_all)
-        _, tol, limit = read().values()
+        _, tol, limit = read_numbers(alpha, tol, max_iter)
         if error >= tol > 0:
             raise FailedToConvergeError(
                 f"pagerank: failed to converge: after {limit} iterations the ranks still change by {error:.3g}; wanted "

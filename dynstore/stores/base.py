@@ -324,6 +324,13 @@ class Store(ABC):
             end = min(start + selection.PIECE, slots.num_slots)
             yield selection.select(self.backend, slots.columns_of(start, end), self._held(slots, start, end))
 
+    def destinations(self) -> Iterator[tuple[Array, Array | None]]:
+        """Yield destinations in order, in pieces, and which of them are edges' (None: all)."""
+        slots = self.slots
+        for start in range(0, slots.num_slots, selection.PIECE):
+            end = min(start + selection.PIECE, slots.num_slots)
+            yield slots.dst[start:end], self._held(slots, start, end)
+
     def _held(self, slots: SlotArrays, start: int, end: int) -> Array:
         """Return whether each slot of a range holds an edge, bool."""
         first = start >> 5

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore.distributed.failures import Failure
+
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
 
@@ -30,7 +32,7 @@ class Ranking:
         self._out_weights, self._alpha, self._part = out_weights, alpha, part
         self.ranks = np.full(num_vertices, 1.0 / num_vertices, out_weights.dtype)
         self._tail = np.zeros(2)
-        self._failure: Exception | None = None
+        self.failure = Failure()
         self._nothing: np.ndarray = np.full(num_vertices + 2, np.nan, out_weights.dtype)
         self._share()
 
@@ -41,12 +43,10 @@ class Ranking:
 
     def sum_shares(self) -> np.ndarray:
         """Return this rank's sums of shares; behind them its dangling rank, and its change of ranks; or NaN."""
-        if self._failure is None:
-            try:
-                return self._sum_shares()
-            except Exception as error:
-                self._failure = error
-        return self._nothing
+        sums = self._nothing
+        with self.failure:
+            sums = self._sum_shares()
+        return self._nothing if self.failure else sums
 
     def _sum_shares(self) -> np.ndarray:
         shares = self._shares[self._neighbours].astype(np.float64)
@@ -57,15 +57,8 @@ class Ranking:
 
     def advance(self, totals: np.ndarray) -> None:
         """Make the next ranks of the sums of all ranks."""
-        try:
+        with self.failure:
             self._advance(totals)
-        except Exception as error:
-            self._failure = error
-
-    def check(self) -> None:
-        """Raise what has failed on this rank."""
-        if self._failure is not None:
-            raise self._failure
 
     def _advance(self, totals: np.ndarray) -> None:
         num_vertices = len(self.ranks)

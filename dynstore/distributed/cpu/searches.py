@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.distributed.slots import FAILED, slots_of
+from dynstore.distributed.failures import FAILED, Failure
+from dynstore.distributed.slots import slots_of
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -24,27 +25,23 @@ class Search:
         self.predecessors = np.full(num_vertices if parents else 0, self._unreached, dtype)
         self.distances[sources] = 0
         self._frontier = sources
-        self._failure: Exception | None = None
+        self.failure = Failure()
         self._failed = np.full(2, FAILED)
         self._flags = np.zeros(num_vertices, np.uint8)
 
     def count_frontier(self) -> np.ndarray:
         """Return the vertices of the frontier, the same on all ranks, and its slots on this rank; or FAILED, twice."""
-        if self._failure is None:
-            try:
-                offsets = self._out.offsets
-                slots = (offsets[self._frontier + 1] - offsets[self._frontier]).sum(dtype=np.int64)
-                return np.array((len(self._frontier), slots))
-            except Exception as error:
-                self._failure = error
-        return self._failed
+        counts = self._failed
+        with self.failure:
+            offsets = self._out.offsets
+            slots = (offsets[self._frontier + 1] - offsets[self._frontier]).sum(dtype=np.int64)
+            counts = np.array((len(self._frontier), slots))
+        return self._failed if self.failure else counts
 
     def expand(self, size: int, slots: int) -> np.ndarray:
-        """Expand the frontier; return a flag for each vertex reached so far. What fails is raised by :meth:`check`."""
-        try:
+        """Expand the frontier; return a flag for each vertex reached so far. What fails is kept in ``failure``."""
+        with self.failure:
             self._expand()
-        except Exception as error:
-            self._failure = error
         return self._flags
 
     def _expand(self) -> None:
@@ -57,13 +54,6 @@ class Search:
 
     def take(self, flags: np.ndarray, level: int) -> None:
         """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
-        try:
+        with self.failure:
             self._frontier = np.flatnonzero((flags != 0) & (self.distances == self._unreached))
             self.distances[self._frontier] = level
-        except Exception as error:
-            self._failure = error
-
-    def check(self) -> None:
-        """Raise what has failed on this rank."""
-        if self._failure is not None:
-            raise self._failure

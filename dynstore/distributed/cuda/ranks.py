@@ -21,6 +21,7 @@ from dynstore.algorithms.rows.cuda.rows import SHORT_SLOTS, count_warps, d_add_b
 from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane, d_sum_lanes
+from dynstore.distributed.failures import Failure
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -162,7 +163,7 @@ class Ranking:
         totals = backend.zeros(num_vertices + 2, dtype)
         totals[:num_vertices] = 1.0 / num_vertices
         self._advance(totals, 1.0)
-        self._failure: Exception | None = None
+        self.failure = Failure()
 
     def _advance(self, totals: Array, alpha: float) -> None:
         self._sums, self._next_sums = self._next_sums, self._sums
@@ -178,25 +179,16 @@ class Ranking:
         array, shape (V + 2,), in the dtype of the ranks
             It is written again by the call after the next. If something has failed on this rank, all entries are NaN.
         """
-        try:
+        with self.failure:
             self._kernel.launch_warps(self._num_warps, self._rows, self._shares, self._sums)
-        except Exception as error:
-            self._failure = error
-        if self._failure is not None:
+        if self.failure:
             self._sums.fill(np.nan)
         return self._sums
 
     def advance(self, totals: Array) -> None:
         """Make the next ranks of the sums of all ranks."""
-        try:
+        with self.failure:
             self._advance(totals, self._alpha)
-        except Exception as error:
-            self._failure = error
-
-    def check(self) -> None:
-        """Raise what has failed on this rank."""
-        if self._failure is not None:
-            raise self._failure
 
     @property
     def change(self) -> Array:

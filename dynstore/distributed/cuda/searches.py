@@ -29,7 +29,7 @@ from dynstore.algorithms.traversal.cuda.search import (
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane
-from dynstore.distributed.slots import FAILED
+from dynstore.distributed.failures import FAILED, Failure
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -166,7 +166,7 @@ class Search:
         )
         self._can_pull = symmetric and num_slots >= MIN_PULLED_SLOTS
         self._unchecked, self._pulls = num_slots, False
-        self._failure: Exception | None = None
+        self.failure = Failure()
         self._failed = fill(backend, LISTS, np.int64, FAILED)
         found = (self.predecessors if parents else placeholder, int(parents))
         edges = (out.offsets, out.indices, out.valid)
@@ -176,29 +176,27 @@ class Search:
         starts = backend.asarray(sources, dtype=np.int64)
         k_flag_starts.launch(starts.shape[0], starts, self._flags)
         self.take(self._flags, 0)
-        self.check()
+        self.failure.check()
 
     def count_frontier(self) -> Array:
         """Return the vertices of the frontier, the same on all ranks, and its slots on this rank; shape (2,), int64.
 
         If something has failed on this rank, they are FAILED: then the sums over all ranks are below 0.
         """
-        return self._notes[:LISTS] if self._failure is None else self._failed
+        return self._failed if self.failure else self._notes[:LISTS]
 
     def expand(self, size: int, slots: int) -> Array:
         """Expand a frontier of so many vertices and slots on all ranks; return a flag for each vertex reached so far.
 
-        It allocates nothing. What fails is raised by :meth:`check`: all ranks come to the transfers in between.
+        It allocates nothing. What fails is kept in ``failure``: all ranks come to the next transfer.
 
         Returns
         -------
         array, shape (N,), uint8
             N is V, filled up with zeros.
         """
-        try:
+        with self.failure:
             self._expand(size, slots)
-        except Exception as error:
-            self._failure = error
         return self._flags
 
     def _expand(self, size: int, slots: int) -> None:
@@ -216,14 +214,7 @@ class Search:
 
     def take(self, flags: Array, level: int) -> None:
         """Make the vertices that any rank has reached, and that were not reached before, the frontier."""
-        try:
+        with self.failure:
             self._notes.fill(0)
             given = self._out.offsets, level, flags.view(np.uint32)
             k_list_frontier.launch_strided(self.distances.shape[0], *given, self._listed)
-        except Exception as error:
-            self._failure = error
-
-    def check(self) -> None:
-        """Raise what has failed on this rank."""
-        if self._failure is not None:
-            raise self._failure

@@ -6,7 +6,6 @@ driver, and the size of the memory.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from math import isfinite
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.caches import cache_folder, write_cached
+from dynstore.caches import find_cached, write_cached
 from dynstore.stores.paged.memory import copy_to_device
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def find_links(backend: Backend, words: Array, on_host: np.ndarray) -> Links:
     key = backend.xp.cuda.runtime.getDevice(), bits
     if key not in _known:
         described = _describe(backend, bits)
-        place = _find_place(described)
+        place = find_cached("links", json.dumps(described), ending=".json")
         links = _read_links(place, described)
         if links is None:
             links = measure_links(backend, words, on_host)
@@ -104,16 +103,6 @@ def _describe(backend: Backend, bits: int) -> dict[str, Any]:
         "version": VERSION, "gpu": properties["name"].decode(), "uuid": properties["uuid"].hex(),
         "bus": device.pci_bus_id, "driver": runtime.driverGetVersion(), "size_bits": bits,
     }  # fmt: skip
-
-
-def _find_place(described: dict[str, Any]) -> Path | None:
-    """Return the path for some rates; None if there is no folder for them."""
-    try:
-        folder = cache_folder() / "links"
-    except RuntimeError as error:
-        _log.debug("rates of the link are not kept: %s", error)
-        return None
-    return folder / f"{hashlib.sha256(json.dumps(described).encode()).hexdigest()[:32]}.json"
 
 
 def _read_links(place: Path | None, described: dict[str, Any]) -> Links | None:

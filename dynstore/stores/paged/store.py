@@ -311,6 +311,9 @@ class PagedStore(DerivedSlots):
         for keys, weights in read_merged(self._base, self._valid, before, self._added()):
             yield *self._ends(keys), weights
 
+    def destinations(self) -> Iterator[tuple[Array, Array | None]]:
+        return ((dst, None) for _, dst, _ in self.edge_pieces())
+
     def _added(self) -> Columns:
         """Return the edges of the delta, sorted."""
         slots = self._delta.slots

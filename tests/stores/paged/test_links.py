@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dynstore import caches
 from dynstore.backend import Backend
 from dynstore.stores.paged import links
 from dynstore.stores.paged.links import USUAL_LINKS, Links, find_links, measure_links
@@ -160,7 +161,7 @@ def test_without_a_home_nothing_is_kept(gpu: Gpu, monkeypatch: pytest.MonkeyPatc
     def refuse() -> Path:
         raise RuntimeError("no home")
 
-    monkeypatch.setattr(links, "cache_folder", refuse)
+    monkeypatch.setattr(caches, "cache_folder", refuse)
     assert gpu.find_in_another_process() != gpu.find_in_another_process()
 
 
