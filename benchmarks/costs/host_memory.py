@@ -22,6 +22,7 @@ from dynstore.arguments import check_count
 from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.outputs import check_outputs
+from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError
@@ -94,12 +95,11 @@ class Rows:
 
     def draw(self, first: int, end: int) -> tuple[Any, ...]:
         """Return sources, destinations, and weights if there are any, of rows ``first`` to below ``end``."""
-        backend, (src, dst) = self._backend, (self._backend.empty(end - first, np.int32) for _ in range(2))
-        backend.kernels("dynstore.benchmarks.rmat_pieces").draw_rows(first, self._scale, self._seed, src, dst)
+        src, dst = make_rows(self._backend, self._scale, end - first, self._seed, first)
         columns = self._numbers[src], self._numbers[dst]
         if not self._weighted:
             return columns
-        return *columns, (backend.xp.arange(first, end) % WEIGHTS).astype(np.float32)
+        return *columns, (self._backend.xp.arange(first, end) % WEIGHTS).astype(np.float32)
 
 
 def measure(

@@ -10,7 +10,8 @@ import numpy as np
 
 import dynstore
 from dynstore import distributed
-from dynstore.benchmarks.ranks.bench import Bench, OneRank, insert_all, make_rows
+from dynstore.benchmarks.ranks.bench import Bench, OneRank, insert_all
+from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.distributed import ShardedGraph
 from dynstore.graph import DynamicGraph
 

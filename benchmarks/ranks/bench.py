@@ -15,7 +15,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.timing import Stopwatch, percentiles
 from dynstore.distributed import Communicator, ShardedGraph
 
-__all__ = ["Bench", "OneRank", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums", "make_rows"]
+__all__ = ["Bench", "OneRank", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums"]
 
 INSERTED = 1 << 25  # rows that are inserted at once
 SHARE = 0.75  # of a part's seconds: then it begins no further step
@@ -154,13 +154,6 @@ class Bench:
         gc.collect()
         if self.backend.on_gpu:
             self.backend.xp.get_default_memory_pool().free_all_blocks()
-
-
-def make_rows(backend: Backend, scale: int, num_rows: int, seed: int, first: int = 0) -> tuple[Any, Any]:
-    """Return so many R-MAT rows of a seed from row ``first`` on, int32, on the device: any rank can make them."""
-    src, dst = backend.empty(num_rows, np.int32), backend.empty(num_rows, np.int32)
-    backend.kernels("dynstore.benchmarks.rmat_pieces").draw_rows(first, scale, seed, src, dst)
-    return src, dst
 
 
 def insert_all(G: Any, rows: tuple[Any, ...]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from dynstore import gts
 from dynstore.backend import get_backend
-from dynstore.benchmarks.ranks.bench import Bench, make_rows
+from dynstore.benchmarks.ranks.bench import Bench
+from dynstore.benchmarks.rmat_pieces import make_rows
 
 __all__ = ["measure_pages"]
 

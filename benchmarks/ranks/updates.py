@@ -14,9 +14,9 @@ from dynstore.benchmarks.ranks.bench import (
     edge_sums,
     insert_all,
     key_sums,
-    make_rows,
 )
 from dynstore.benchmarks.ranks.engines import connect_alone
+from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.graph import DynamicGraph
 from dynstore.typing import MAX_INT32

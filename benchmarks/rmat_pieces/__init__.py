@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["INTO", "MAX_SCALE", "ORDERS", "OUT", "ROWS", "RmatGraph", "count_keys"]
+__all__ = ["INTO", "MAX_SCALE", "ORDERS", "OUT", "ROWS", "RmatGraph", "count_keys", "make_rows"]
 
 MAX_SCALE = 30
 ORDERS = "degree", "native", "permuted"
@@ -37,6 +37,13 @@ WEIGHED, ROWS = 1 << 24, 1 << 26
 # Weights are 1 to this; what mixes the ends of an edge.
 MAX_WEIGHT = 100
 SPREAD_LOW, SPREAD_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+def make_rows(backend: Backend, scale: int, num_rows: int, seed: int, first: int = 0) -> tuple[Array, Array]:
+    """Return so many R-MAT rows of a seed from row ``first`` on, int32, on the device: any rank can make them."""
+    src, dst = backend.empty(num_rows, np.int32), backend.empty(num_rows, np.int32)
+    backend.kernels("dynstore.benchmarks.rmat_pieces").draw_rows(first, scale, seed, src, dst)
+    return src, dst
 
 
 def count_keys(backend: Backend, keys: Array, low: int, high: int) -> Array:

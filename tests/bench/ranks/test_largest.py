@@ -14,8 +14,9 @@ from dynstore import distributed
 from dynstore.backend import get_backend
 from dynstore.benchmarks import rmat_pieces
 from dynstore.benchmarks.ranks import largest
-from dynstore.benchmarks.ranks.bench import Bench, Sizes, make_rows
+from dynstore.benchmarks.ranks.bench import Bench, Sizes
 from dynstore.benchmarks.ranks.sliding import DeviceStore, Slides
+from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.distributed import Communicator
 from dynstore.errors import RankError
 from dynstore.stores.paged import building, merging

@@ -18,8 +18,9 @@ from dynstore.backend import get_backend
 from dynstore.benchmarks.ranks import __main__ as command
 from dynstore.benchmarks.ranks import algorithms, updates
 from dynstore.benchmarks.ranks.__main__ import main
-from dynstore.benchmarks.ranks.bench import distinct_keys, edge_sums, key_sums, make_rows
+from dynstore.benchmarks.ranks.bench import distinct_keys, edge_sums, key_sums
 from dynstore.benchmarks.ranks.engines import run_by_nccl, run_ranks
+from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.benchmarks.schema import check_document
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError, RankError
