@@ -228,33 +228,24 @@ def _slots(starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def count_sssp(graph: Graph, size: int, source: int) -> Tally:
-    """Count ``sssp``: rounds of relaxations, of which a rank sends those that are shorter than what it has sent."""
+    """Count ``sssp`` over weights above 0: in each round all ranks get the shortest distances."""
     tally, dtype = new_tally(graph, size), np.float32
-    pairs, pair_of = np.unique(tally.owner[graph.src] * graph.num_vertices + graph.dst, return_inverse=True)
-    ranks, vertices = pairs // graph.num_vertices, pairs % graph.num_vertices
-    is_own = tally.owner[vertices] == ranks
-    sent = np.where(vertices == source, dtype(0), dtype(np.inf))
     nearest = np.full(graph.num_vertices, np.inf, dtype)
     nearest[source], frontier = 0, np.array([source])
     starts, weights = np.searchsorted(graph.src, np.arange(graph.num_vertices + 1)), graph.weights.astype(dtype)
+    tally.agree()
     while len(frontier):
-        tally.agree()
         slots = _slots(starts, frontier)
         tally.rows += np.bincount(tally.owner[graph.src[slots]], minlength=size)
-        found = np.full(len(pairs), np.inf, dtype)
-        np.minimum.at(found, pair_of[slots], nearest[graph.src[slots]] + weights[slots])
-        better = found < np.where(is_own, nearest[vertices], sent)
-        sent = np.where(better, found, sent)
-        tally.route(tally.table(ranks[better], vertices[better]), (ID_BYTES, WEIGHT_BYTES, ID_BYTES))
         new = nearest.copy()
-        np.minimum.at(new, vertices[better], found[better])
+        np.minimum.at(new, graph.dst[slots], nearest[graph.src[slots]] + weights[slots])
         frontier, nearest = np.flatnonzero(new < nearest), new
+        tally.sum_up(WEIGHT_BYTES * (graph.num_vertices + 1))
         tally.rounds += 1
-    tally.agree()  # that no vertex is left
-    tally.reduce(WEIGHT_BYTES * graph.num_vertices)
-    tally.reduce(ID_BYTES * graph.num_vertices)
+    tally.reduce(ID_BYTES * graph.num_vertices)  # predecessors
     tally.agree()
-    tally.vertices = 2 * graph.num_vertices
+    tally.rows += np.bincount(tally.owner[graph.src[np.isfinite(nearest[graph.src])]], minlength=size)
+    tally.vertices = (tally.rounds + 1) * graph.num_vertices
     return tally
 
 

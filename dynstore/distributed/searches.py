@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +11,11 @@ from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, sssp_frame
 from dynstore.distributed.calls import Call
 from dynstore.distributed.graph import ShardedGraph
-from dynstore.distributed.owners import sort_by_owner
-from dynstore.distributed.slots import slots_of
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
-    from dynstore.typing import Array, Frame
+    from dynstore.typing import Frame
 
 __all__ = ["bfs", "check_sharded", "sssp"]
 
@@ -84,7 +82,8 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
 def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Frame:
     """Find the shortest paths from one vertex to all others. All ranks call it.
 
-    Each round relaxes the edges of all vertices that have come nearer, and sends what that finds to the owners.
+    In each round, each rank relaxes its edges of all vertices that have come nearer. Then all get the shortest distance
+    of each vertex.
 
     Parameters
     ----------
@@ -107,9 +106,8 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
         If a rank has raised something else, has ended, or does not come.
     """
     check_sharded("sssp", G)
-    shard, num_vertices = G.shard, G.number_of_vertices()
-    backend, xp, rank = shard.backend, shard.backend.xp, G.comm.rank
-    with Call(G.comm, "sssp") as call, MemoryChecked("sssp"), np.errstate(over="ignore"):
+    shard, backend = G.shard, G.shard.backend
+    with Call(G.comm, "sssp") as call, MemoryChecked("sssp"):
         if not G.is_weighted():
             raise UnweightedGraphError(
                 "sssp: requires the input graph to be weighted; got ShardedGraph(weighted=False)"
@@ -117,41 +115,19 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
         row, limit = read_sssp(shard, source, cutoff=cutoff)
         call.expect_alike(source=row, cutoff=limit)
         out = shard.snapshot()
-        weights: Array = out.weights
         if has_negative_weights(out):
             raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
-        # The distances of the own vertices; of all others the shortest ones that this rank has sent.
-        nearest = xp.full(num_vertices, np.inf, dtype=shard.weight_dtype)
-        before = xp.full(num_vertices, -1, dtype=shard.vertex_dtype)
-        nearest[row] = 0
-        frontier = backend.asarray(np.array([row], dtype=shard.vertex_dtype))
-        frontier = frontier[G._owners(frontier) == rank]
-        while any(call.agree(len(frontier))):
-            slots, places = slots_of(out, frontier)
-            found = out.indices[slots], nearest[frontier][places] + weights[slots], frontier[places]
-            found = _shortest(backend, nearest, limit, *found)
-            elsewhere = G._owners(found[0]) != rank
-            nearest[found[0][elsewhere]] = found[1][elsewhere]
-            vertices, distances, predecessors = found
-            _, given, send = sort_by_owner(backend, G._owners, (vertices, predecessors, distances))
-            (vertices, predecessors, distances), _ = call.all_to_all(given, send)
-            frontier, distances, predecessors = _shortest(backend, nearest, limit, vertices, distances, predecessors)
-            nearest[frontier], before[frontier] = distances, predecessors
-        nearest = call.all_reduce(nearest, "min")
-        nearest = xp.where(xp.isfinite(nearest), nearest, np.finfo(shard.weight_dtype).max).astype(shard.weight_dtype)
-        return sssp_frame(shard, nearest, call.all_reduce(before, "max"))
-
-
-def _shortest(
-    backend: Backend, nearest: Array, limit: float, vertices: Array, distances: Array, predecessors: Array
-) -> tuple[Array, Array, Array]:
-    """Return each vertex that has come nearer once, with its shortest distance and the first predecessor of it."""
-    xp = backend.xp
-    chosen = (distances < nearest[vertices]) & (distances < limit)
-    vertices, distances, predecessors = vertices[chosen], distances[chosen], predecessors[chosen]
-    keys = [each.astype(np.float64) for each in (predecessors, distances, vertices)]
-    order = xp.lexsort(xp.stack(keys))
-    vertices = vertices[order]
-    first = xp.ones(len(order), np.bool_)
-    first[1:] = vertices[1:] != vertices[:-1]
-    return vertices[first], distances[order][first], predecessors[order][first]
+        paths = backend.kernels("dynstore.distributed", "shortest_paths").Paths(out, row, limit)
+        call.agree()
+        while True:
+            # Ranks meet in this transfer alone, as in bfs. The last entry is what any of them has to say.
+            nearest = G.comm.all_reduce(paths.relax(), "min")
+            state = float(backend.to_host(nearest[-1:])[0])
+            if state < 0:  # something has failed on a rank
+                paths.failure.check()
+                call.agree()
+            if state > 0:  # no distance has fallen
+                break
+            paths.take(nearest)
+        merge = partial(call.all_reduce, operation="min")
+        return sssp_frame(shard, paths.distances, paths.find_predecessors(merge))

@@ -30,10 +30,12 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["sssp"]
+__all__ = ["find_predecessors", "k_relax_frontier", "sssp"]
 
 # The threshold rises by this many mean weights, divided by the mean degree.
 DELTA_WEIGHTS = 32.0
@@ -341,18 +343,38 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
         place = (step + 1) % RING
         if seen[place] == 0 and seen[RING:].view(np.float64)[2 * place + LEAST] == np.inf:
             break
-    return distances, _find_predecessors(out, source, distances, unreached)
+    return distances, find_predecessors(out, source, distances, unreached)
 
 
-def _find_predecessors(out: GapCSR, source: int, distances: Array, unreached: np.floating) -> Array:
+def find_predecessors(
+    out: GapCSR,
+    source: int,
+    distances: Array,
+    unreached: np.floating,
+    merge: Callable[[Array], Array] | None = None,
+) -> Array:
+    """Find predecessors for final distances, as :func:`sssp` has them.
+
+    Parameters
+    ----------
+    out : GapCSR
+    source : int
+    distances : array, shape (V,), weight dtype
+    unreached : floating
+        The distance of unreached vertices.
+    merge : callable, optional
+        If ``out`` has only some of the rows: it returns the minima of an array over all parts. All call it as often.
+    """
     backend, num_vertices = out.backend, out.num_vertices
     nobody = int(np.iinfo(out.offsets.dtype).max)
     predecessors = fill(backend, num_vertices, out.offsets.dtype, nobody)
     cut, num_warps = CutRows(out), count_warps(out)
     edges = (out.offsets, out.indices, out.valid, out.weights)
     k_find_parents.launch_warps(num_warps, *edges, *cut.pieces, distances, unreached, predecessors)
+    if merge is not None:
+        predecessors = merge(predecessors)
     orphans = backend.zeros(1, np.int32)
     k_end_paths.launch_strided(num_vertices, source, nobody, unreached, distances, predecessors, orphans)
     if int(orphans[0]):
-        place_over_ties(out, distances, unreached, predecessors)
+        place_over_ties(out, distances, unreached, predecessors, merge)
     return predecessors

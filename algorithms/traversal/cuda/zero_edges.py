@@ -11,6 +11,8 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_lane
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
@@ -58,10 +60,17 @@ def k_push_ties(
         d_enqueue(offsets, queue, counts, counters, child, child, won)
 
 
-def place_over_ties(out: GapCSR, distances: Array, unreached: np.floating, predecessors: Array) -> None:
+def place_over_ties(
+    out: GapCSR,
+    distances: Array,
+    unreached: np.floating,
+    predecessors: Array,
+    merge: Callable[[Array], Array] | None = None,
+) -> None:
     """Find parents for the vertices that only edges of weight 0 reach, breadth first from those that have a parent.
 
     On entry a reached vertex without a parent has the largest number in ``predecessors``; afterwards all have one.
+    ``merge``: see :func:`~dynstore.algorithms.traversal.cuda.shortest_paths.find_predecessors`; once a level.
     """
     xp, dtype = out.backend.xp, out.offsets.dtype
     nobody = int(np.iinfo(dtype).max)
@@ -73,3 +82,8 @@ def place_over_ties(out: GapCSR, distances: Array, unreached: np.floating, prede
         level += 1
         state = (out.weights, distances, level, nobody, levels, predecessors)
         frontier.push(k_push_ties, (out.offsets, out.indices, out.valid), state)
+        if merge is not None:
+            predecessors[:] = merge(predecessors)
+            reached = (levels >= level) & (predecessors != nobody)  # here, or in another part alone
+            levels[reached] = level
+            frontier = Frontier(out, xp.nonzero(reached)[0])
