@@ -101,9 +101,9 @@ def check_predecessors(one: dynstore.DynamicGraph, frame) -> None:
     assert not len(steps), "predecessors go round in a circle"
 
 
-@pytest.mark.parametrize("weight_dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtypes", [("float32", "int32"), ("float64", "int64")])
 @pytest.mark.parametrize("directed", [True, False])
-def test_shortest_paths_on_kernels_of_the_device(backend_name: str, directed: bool, weight_dtype: str) -> None:
+def test_shortest_paths_on_kernels_of_the_device(backend_name: str, directed: bool, dtypes: tuple[str, str]) -> None:
     """A hub, whose row is cut into pieces, ties, a path and a ring of zeros, vertices that nothing reaches."""
     random = np.random.default_rng(SEED)
     path, ring = np.arange(160, 166), np.arange(170, 174)
@@ -112,10 +112,10 @@ def test_shortest_paths_on_kernels_of_the_device(backend_name: str, directed: bo
         np.concatenate((np.full(80, 7), random.integers(0, 150, 90), [5, 3], path, ring, [175])),
         np.concatenate((hub, random.integers(0, 150, 90), [160, 171], path + 1, np.roll(ring, -1), [176])),
     ]
-    weights = random.integers(1, 6, len(columns[0])).astype(weight_dtype)
+    weights = random.integers(1, 6, len(columns[0])).astype(dtypes[0])
     weights[100:130] = weights[-11:-1] = 0
     columns.append(weights)
-    options = {"directed": directed, "weighted": True, "weight_dtype": weight_dtype}
+    options = {"directed": directed, "weighted": True, "weight_dtype": dtypes[0], "vertex_dtype": dtypes[1]}
     one = dynstore.DynamicGraph.from_edges(tuple(columns), device="cpu", **options)
     calls = [lambda G: distributed.sssp(G, 7), lambda G: distributed.sssp(G, 170), lambda G: distributed.sssp(G, 7, 4)]
     wanted = [dynstore.sssp(one, 7), dynstore.sssp(one, 170), dynstore.sssp(one, 7, cutoff=4)]
