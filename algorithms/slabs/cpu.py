@@ -38,7 +38,8 @@ def triangle_count(backend: Backend, rows: NativeRows) -> Array:
     table, num_vertices = rows.table, rows.num_vertices
     counts = backend.zeros(num_vertices, table.slabs.dtype)
     degrees = table.column(DEGREE)[:num_vertices].copy()
-    k_count_forward(*k_list_higher(table.slabs, table.heads, table.words, table.keys, degrees), counts)
+    arcs = k_list_higher(table.slabs, table.heads, table.words, table.keys, degrees)
+    k_count_forward(*arcs, *arcs, counts)
     return counts
 
 

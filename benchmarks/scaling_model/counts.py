@@ -309,7 +309,7 @@ def count_triangles(graph: Graph, size: int, source: int) -> Tally:
     for step in range(size - 1):
         table = np.zeros((size, size), np.int64)
         table[ranks, (ranks + 1) % size] = part[(ranks - step) % size]
-        tally.route(table, (SUM_BYTES,))
+        tally.route(table, (ID_BYTES, ID_BYTES))
     tally.reduce(SUM_BYTES * graph.num_vertices)
     tally.agree()
     tally.rounds, tally.vertices = size, (size + 2) * graph.num_vertices

@@ -128,14 +128,14 @@ def test_shortest_paths_on_kernels_of_the_device(backend_name: str, directed: bo
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("max_pairs", [7, 1 << 22])
-def test_triangles(monkeypatch: pytest.MonkeyPatch, ranks: int, max_pairs: int) -> None:
-    monkeypatch.setattr("dynstore.distributed.triangles.MAX_PAIRS", max_pairs)
+@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
+def test_triangles(backend_name: str, ranks: int, vertex_dtype: str) -> None:
     random = np.random.default_rng(SEED + ranks)
     columns = [np.minimum(random.integers(0, 60, 500), random.integers(0, 60, 500)), random.integers(0, 60, 500)]
-    one = dynstore.DynamicGraph.from_edges(tuple(columns), directed=False, device="cpu")
+    options = {"directed": False, "vertex_dtype": vertex_dtype}
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), device="cpu", **options)
     calls = [distributed.triangle_count, lambda G: distributed.triangle_count(G, [5, 3])]
-    for found in sharded("cpu", ranks, columns, calls, directed=False):
+    for found in sharded(backend_name, ranks, columns, calls, **options):
         assert found[0].equals(dynstore.triangle_count(one))
         assert found[1].equals(dynstore.triangle_count(one, [5, 3]))
 

@@ -132,9 +132,10 @@ def k_mark_hub_arcs(tails, heads, num_hubs, hub_bits):
 
 
 @kernel
-def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
+def k_count_triangles(starts, tails, heads, closing_starts, closing_heads, num_hubs, hub_bits, counts):
     """One warp 32 arcs, a lane each: look for an arc from each later head of the arc's row to the head of the arc.
 
+    That arc is looked for among others, ``closing_starts``, ``closing_heads`` and ``hub_bits``; they may be the same.
     The lanes of a row visit its heads together, from the last one down. So they read one row of bits, or search one row
     of arcs. Only the warp's last row may be long; its hubs take :func:`d_count_hub_hits`. Hits are counted in a
     register for the arc's head, by ballots for the others. Atomic adds: one for each visited head, and two a lane at
@@ -174,7 +175,7 @@ def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
         hit = False
         if step < left:
             high = np.uint32(d_read(heads, place))
-            hit = d_has_arc(starts, heads, num_hubs, hub_bits, high, low)
+            hit = d_has_arc(closing_starts, closing_heads, num_hubs, hub_bits, high, low)
         at_low = np.uint32(at_low + int(hit))
         hits = np.uint32(d_ballot(hit) & mine)
         if lane == first and hits != 0:
@@ -205,9 +206,14 @@ def _mark_hubs(backend: Backend, arcs: Arcs) -> tuple[int, Array]:
     return num_hubs, hub_bits
 
 
-def count_arc_triangles(backend: Backend, arcs: Arcs, dtype: np.dtype) -> Array:
-    """Count the triangles at each vertex from the oriented edges; there is at least one edge."""
+def count_arc_triangles(backend: Backend, arcs: Arcs, dtype: np.dtype, closing: Arcs | None = None) -> Array:
+    """Count the triangles at each vertex from the oriented edges.
+
+    ``closing``: among which the third edge of a triangle is looked for, under the same ranks; by default the same.
+    """
+    closing = arcs if closing is None else closing
     counts = backend.zeros(arcs.ranks.shape[0], dtype)  # by rank
-    num_hubs, hub_bits = _mark_hubs(backend, arcs)
-    k_count_triangles.launch(arcs.heads.shape[0], arcs.starts, arcs.tails, arcs.heads, num_hubs, hub_bits, counts)
+    hubs = _mark_hubs(backend, closing)
+    given = (arcs.starts, arcs.tails, arcs.heads, closing.starts, closing.heads)
+    k_count_triangles.launch(arcs.heads.shape[0], *given, *hubs, counts)
     return counts[arcs.ranks]

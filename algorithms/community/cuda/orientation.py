@@ -119,8 +119,10 @@ def sort_arcs(backend: Backend, ranks: Array, starts: Array, keys: Array) -> Arc
     return Arcs(ranks, starts, tails, heads)
 
 
-def orient_edges(csr: GapCSR) -> Arcs:
+def orient_edges(csr: GapCSR, degrees: Array | None = None) -> Arcs:
     """Orient the edges of a symmetric graph that has edges; self-loops are left out.
+
+    If ``csr`` has only some of its rows, ``degrees`` are those of the whole graph, shape (V,).
 
     Eight launches, two sorts (V and A keys of 64 bits) and two prefix sums. At the peak two buffers of A keys are held.
 
@@ -131,7 +133,11 @@ def orient_edges(csr: GapCSR) -> Arcs:
     """
     backend, xp = csr.backend, csr.backend.xp
     num_vertices, num_slots = csr.num_vertices, csr.num_slots
-    _, packed = rank_offsets(backend, csr.offsets, csr.valid, num_slots)
+    if degrees is None:
+        _, packed = rank_offsets(backend, csr.offsets, csr.valid, num_slots)
+    else:
+        packed = backend.zeros(num_vertices + 1, np.int64)
+        xp.cumsum(degrees, out=packed[1:])
     order, ranks = rank_vertices(backend, packed)
 
     bits = backend.empty(-(-num_slots // WARP), np.uint32)

@@ -110,6 +110,7 @@ def count_triangles(backend: Backend, ranks: Array, keys: Array) -> Array:
     keys.sort()
     counts = backend.zeros(ranks.shape[0], np.int64)
     starts = np.searchsorted(keys, np.arange(ranks.shape[0] + 1) << 32)
-    k_count_forward(starts, (keys & 0xFFFFFFFF).astype(np.int32), counts)
+    arcs = starts, (keys & 0xFFFFFFFF).astype(np.int32)
+    k_count_forward(*arcs, *arcs, counts)
     found: Array = counts[ranks]
     return found
