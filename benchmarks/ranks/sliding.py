@@ -39,7 +39,7 @@ class DeviceStore(PagedStore):
         store = cls(packed.backend, np.dtype(np.int32), None, 0, {"delta_edges": NEVER}, "host")
         store._filter = EdgeFilter(packed.backend, 0)
         store._filter.words.fill(0xFFFFFFFF)  # all edges pass
-        store._base, store._valid, store._delta = packed, packed.all_valid(), store._make_delta(packed.num_vertices)
+        store._base, store._valid, store._delta = packed, packed.all_valid(), store._make_delta()
         store._shown, store._is_stale = None, True
         return store
 
