@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from dynstore.stores.paged.options import CALLER, PagedOptions
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import MAX_INT32, Array, OnDuplicate
-
-if TYPE_CHECKING:
-    from dynstore.backend import Backend
 
 __all__ = ["PagedStore", "PagedTable"]
 
@@ -109,27 +106,26 @@ class PagedStore(DerivedSlots):
         if not self.num_edges and len(batch) > self._most_beside():
             return self._plan_build(base, batch)
         found = find_batch(base, self._valid, self._filter, batch, every_slot=batch.weights is not None)
+        in_pages = None
         if batch.weights is None:  # an edge that comes back to a page gets its bit again
-            changes, rest = _Bits(self._chosen(found, False), True), batch
+            changes = _Bits(self._chosen(found, False), True)
             if found.num_live + found.num_dead:
-                rest = _part(self.backend, batch, found.slots < 0, found.live_loops + found.dead_loops)
+                in_pages = found.slots >= 0
         else:  # pages are never written, so an edge with a new weight moves to the delta
-            changes, weights = _Bits(self._chosen(found, True), False), batch.weights
+            changes = _Bits(self._chosen(found, True), False)
             if on_duplicate == "add" and found.num_live and base.weights is not None:
-                weights = weights.copy()
+                weights = batch.weights.copy()
                 weights[found.live] += base.weights[changes.slots]
-            rest = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
-        delta, num_found, loops = self._delta.insert(rest, on_duplicate)
+                batch = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
+        delta, num_found, loops = self._delta.insert(batch, on_duplicate, in_pages)
         merging = delta.num_edges > self._most_beside()
         return self._plan(base, changes, delta, merging, found.num_live + num_found, found.live_loops + loops)
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         base = self._base
         found = find_batch(base, self._valid, self._filter, batch, every_slot=True)
-        changes, rest = _Bits(self._chosen(found, True), False), batch
-        if found.num_live:
-            rest = _part(self.backend, batch, ~found.live, found.live_loops)
-        delta, num_found, loops = self._delta.delete(rest)
+        changes = _Bits(self._chosen(found, True), False)
+        delta, num_found, loops = self._delta.delete(batch)
         dead = self._num_dead + found.num_live
         merging = dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges
         return self._plan(base, changes, delta, merging, found.num_live + num_found, found.live_loops + loops)
@@ -370,10 +366,3 @@ def _room_for_pages(backend: Any, share: float) -> int:
     """Return how many bytes pages may take that stay on the device; none where there is no other memory."""
     free = backend.free_bytes()
     return 0 if free is None else int(share * free)
-
-
-def _part(backend: Backend, batch: EdgeBatch, mask: Array, gone_loops: int) -> EdgeBatch:
-    """Return some edges of a batch, without so many self-loops."""
-    chosen = backend.xp.flatnonzero(mask)
-    weights = None if batch.weights is None else batch.weights[chosen]
-    return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, batch.num_loops - gone_loops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -106,7 +107,9 @@ class Delta:
 
     # ------------------------------------------------------------------ updates
 
-    def insert(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> tuple[Delta, int, int]:
+    def insert(
+        self, batch: EdgeBatch, on_duplicate: OnDuplicate, elsewhere: Array | None = None
+    ) -> tuple[Delta, int, int]:
         """Return a delta that has the edges of a batch, too; how many it had before; self-loops among these.
 
         Parameters
@@ -114,6 +117,8 @@ class Delta:
         batch : EdgeBatch
         on_duplicate : {"replace", "add"}
             Whether the weight of an edge that is there becomes the new one, or the sum.
+        elsewhere : array, shape (B,), bool, optional
+            Edges that the delta does not get; it has none of them.
         """
         if not len(batch):
             return self, 0, 0
@@ -121,22 +126,25 @@ class Delta:
         weights, valid, num_dead = batch.weights, runs.valid, runs.num_dead
         if weights is not None and on_duplicate == "add" and found.num_large + found.num_small:
             weights = weights + self._weights_of(found)
-        old, known = found.num_small, found.there
+        known = [found.there] if found.num_small else []
+        if elsewhere is not None:
+            known.append(elsewhere)
         if found.num_large and weights is None:
-            old, known = old + found.num_large, known | (found.slots >= 0)
+            known.append(found.slots >= 0)
         elif found.num_large:  # such an edge moves to the small run, with its new weight
             valid, num_dead = self._cleared(found), num_dead + found.num_large
         added, places = (batch.src, batch.dst, weights), found.places
-        if old:
-            rows = xp.flatnonzero(~known)
+        if known:
+            new = ~reduce(xp.logical_or, known)
+            rows = xp.flatnonzero(new)
             added, places = _part(added, rows), places[rows]
         small = self._merged(runs.small, added, places)
         if weights is not None and found.num_small:
-            here = found.there
-            changed = (found.places + xp.cumsum(~known))[here]  # new edges come before
-            small[2][changed] = weights[here]  # type: ignore[index]
+            changed = (found.places + xp.cumsum(new))[found.there]  # new edges come before
+            small[2][changed] = weights[found.there]  # type: ignore[index]
         after = _Runs(runs.large, small, valid, num_dead, runs.num_moved + _length(small))
-        return self._with(self._balanced(after)), found.num_large + found.num_small, found.num_loops
+        loops = found.num_loops if batch.num_loops else 0
+        return self._with(self._balanced(after)), found.num_large + found.num_small, loops
 
     def delete(self, batch: EdgeBatch) -> tuple[Delta, int, int]:
         """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
@@ -152,7 +160,8 @@ class Delta:
             kept[found.places[found.there]] = False
             small = select(self._backend, small, kept)
         after = _Runs(runs.large, small, valid, runs.num_dead + found.num_large, runs.num_moved)
-        return self._with(self._balanced(after)), found.num_large + found.num_small, found.num_loops
+        loops = found.num_loops if batch.num_loops else 0
+        return self._with(self._balanced(after)), found.num_large + found.num_small, loops
 
     def _balanced(self, runs: _Runs) -> _Runs:
         size = _length(runs.large)
