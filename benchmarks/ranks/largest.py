@@ -38,7 +38,7 @@ SLIDE_PARTS = 100  # a slide is so small a part of the events
 STEPS = 3
 # Bytes for `device_bytes`; a row is that of one of all vertices, a leaf has 32 edges. Of what is kept: pages, an edge;
 # leaves with their bits; rows (which have edges, offsets); rows and edges of the delta.
-PAGE_BYTES, LEAF_BYTES, ROW_BYTES, DELTA_ROW_BYTES, SLOT_BYTES = 2.2, 20, 10, 6, 13
+PAGE_BYTES, LEAF_BYTES, ROW_BYTES, DELTA_ROW_BYTES, SLOT_BYTES = 2.2, 20, 10, 4, 9
 # Of what is there for a time: rows while pieces are made, an event of a piece; rows and leaves while leaves are laid
 # out; all vectors of PageRank, a vertex; what a slide makes of each of its rows.
 MAKING_ROW_BYTES, PIECE_BYTES, DIRECTORY_ROW_BYTES, DIRECTORY_LEAF_BYTES = 18, 20, 19, 53

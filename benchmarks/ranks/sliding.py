@@ -38,8 +38,8 @@ class DeviceStore(PagedStore):
         """Make a store of pages without weights, whose ``words`` lie in device memory."""
         store = cls(packed.backend, np.dtype(np.int32), None, 0, {"delta_edges": NEVER}, "host")
         store._filter = EdgeFilter(packed.backend, 0)
-        store._filter.words.fill(0xFFFFFFFF)  # all edges pass
-        store._base, store._valid, store._delta = packed, packed.all_valid(), store._make_delta(packed.num_vertices)
+        store._filter.pass_all()
+        store._base, store._valid, store._delta = packed, packed.all_valid(), store._make_delta()
         store._shown, store._is_stale = None, True
         return store
 

@@ -142,7 +142,7 @@ CUDA = [
     ),
     Mutation(
         "merge-step-has-more-keys-than-lanes",
-        "dynstore/stores/merge/cuda.py",
+        "dynstore/stores/table/cuda/merging.py",
         "if num_keys < 32:",
         "if num_keys <= 32:",
         (f"{STORES}/merge/test_update_cuda.py",),

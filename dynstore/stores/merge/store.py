@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.bits import set_first_bits
@@ -58,10 +59,11 @@ class MergeStore(Store):
                 found_weights += old.weights[positions[found]]
         buffers = self._reserve(old.num_edges + num_new, old.num_vertices)
         out = _view(buffers, old.num_edges + num_new, old.num_vertices)
-        merge_in = self.backend.kernels("dynstore.stores.merge").merge_in
+        kernels = self._merging
 
         def commit() -> None:
-            merge_in(self.backend, old, added, places, out)
+            kernels.merge_in(self.backend, old.columns, (added.src, added.dst, added.weights), places, out.columns)
+            kernels.shift_offsets(old.offsets, added.src, 1, out.offsets)
             if found_weights is not None and out.weights is not None:
                 out.weights[found_places] = found_weights
             self._swap(buffers, out)
@@ -81,10 +83,11 @@ class MergeStore(Store):
             rows, places = rows[chosen], places[chosen]
         buffers = self._reserve(old.num_edges - num_found, old.num_vertices)
         out = _view(buffers, old.num_edges - num_found, old.num_vertices)
-        merge_out = self.backend.kernels("dynstore.stores.merge").merge_out
+        kernels = self._merging
 
         def commit() -> None:
-            merge_out(self.backend, old, rows, places, out)
+            kernels.merge_out(self.backend, old.columns, places, out.columns)
+            kernels.shift_offsets(old.offsets, rows, -1, out.offsets)
             self._swap(buffers, out)
 
         located = SearchResult(positions, states, num_found, self._count_loops(batch, found))
@@ -117,6 +120,10 @@ class MergeStore(Store):
     def memory_usage(self) -> dict[str, int]:
         spare = 0 if self._spare is None else sum(self._spare.memory_usage().values())
         return self._buffers.memory_usage() | {"offsets": int(self.slots.offset_buffer.nbytes), "spare": spare}
+
+    @property
+    def _merging(self) -> Any:
+        return self.backend.kernels("dynstore.stores.table", "merging")
 
     def _reserve(self, num_slots: int, num_vertices: int) -> SlotArrays:
         """Return buffers of at least these sizes without readers: the spare ones if they fit."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_max_lanes, d_shuffle, d_shuffle_up
+from dynstore.stores.paged.filter import BITS, WORDS
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
 
 if TYPE_CHECKING:
@@ -332,16 +333,18 @@ def d_mix(bits):
 
 @device
 def d_find_bits(offsets, row, column, num_words):
-    """Return the word of an edge in a filter, and its three bits there (one may be another).
+    """Return the word of an edge in a filter, and its bits there (one may be another).
 
-    The edges of a row share the words of its slots, four slots a word.
+    The edges of a row share the words of its slots.
     """
     begin = offsets[row]
     first = d_mix(column ^ d_mix(row))
     second = d_mix(first ^ row)
-    bits = (1 << (second & 31)) | (1 << ((second >> 5) & 31)) | (1 << ((second >> 10) & 31))
+    one, bits = np.uint64(1), np.uint64(0)
+    for k in range(BITS):
+        bits |= one << np.uint64((second >> (6 * k)) & 63)
     slot = begin + ((first * (offsets[row + 1] - begin)) >> 32)
-    return min(slot >> 2, num_words - 1), np.uint32(bits)
+    return min(slot * WORDS >> 4, num_words - 1), bits
 
 
 @kernel

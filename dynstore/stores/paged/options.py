@@ -38,7 +38,7 @@ class PagedOptions(StoreOptions):
         without weights and once to pages with weights, of out-edges and of in-edges.
     """
 
-    delta_share: float = 1 / 8
+    delta_share: float = 1 / 2
     delta_edges: int = 1 << 20
     density: float = 0.97
     encode: bool = True

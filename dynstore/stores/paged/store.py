@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dynstore.batches.sorted import EdgeBatch, sort_unique
-from dynstore.bits import full_words, unpack_bits
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.bits import full_words
 from dynstore.errors import LimitError
 from dynstore.snapshot import GapCSR
-from dynstore.stores import get_store
-from dynstore.stores.base import Columns, NativeRows, Plan, Store
+from dynstore.stores.base import Columns, NativeRows, Plan
 from dynstore.stores.derived import DerivedSlots
 from dynstore.stores.paged.building import pack_rows
+from dynstore.stores.paged.delta import Delta
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.finding import Found, find_batch, find_edges
 from dynstore.stores.paged.layout import PagedRows
@@ -36,19 +36,13 @@ from dynstore.stores.paged.merging import (
 )
 from dynstore.stores.paged.options import CALLER, PagedOptions
 from dynstore.stores.paged.resident import ResidentPages
-from dynstore.stores.table.selection import select
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import MAX_INT32, Array, OnDuplicate
 
-if TYPE_CHECKING:
-    from dynstore.backend import Backend
-
 __all__ = ["PagedStore", "PagedTable"]
 
-DELTA = "gpma+"
-# The most edges of the delta: its slots have int32 numbers. It grows by at most one of so many parts of the free device
-# memory; an edge may take so many slots.
-MAX_DELTA, FREE_PARTS, SLOTS_AN_EDGE = 1 << 29, 4, 2
+# The delta grows by at most one of so many parts of the free device memory; an edge is there twice as runs become one.
+FREE_PARTS, COPIES = 4, 2
 
 
 class PagedTable(NamedTuple):
@@ -73,6 +67,13 @@ class PagedTable(NamedTuple):
     resident: ResidentPages
 
 
+class _Bits(NamedTuple):
+    """Slots of pages whose bits are set (``on``) or cleared by an update."""
+
+    slots: Array
+    on: bool
+
+
 class PagedStore(DerivedSlots):
     """Rows in pages of host memory, with a bit a slot, and a delta on the device."""
 
@@ -85,7 +86,7 @@ class PagedStore(DerivedSlots):
     _valid: Array
     _filter: EdgeFilter  # of the edges in pages
     _num_dead: int  # slots of the pages whose bits are cleared
-    _delta: Store  # no edge of it has a bit in a page
+    _delta: Delta  # no edge of it has a bit in a page
     _resident: ResidentPages  # of `_base`
     _spare: SpareMemory  # of pages that were written earlier
     _num_merges = 0
@@ -101,46 +102,33 @@ class PagedStore(DerivedSlots):
     # ------------------------------------------------------------------ updates
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
-        num_vertices = max(num_vertices, self.num_vertices)
-        base, delta = self._with_rows(num_vertices), self._delta
+        base = self._with_rows(max(num_vertices, self.num_vertices))
         if not self.num_edges and len(batch) > self._most_beside():
             return self._plan_build(base, batch)
         found = find_batch(base, self._valid, self._filter, batch, every_slot=batch.weights is not None)
+        in_pages = None
         if batch.weights is None:  # an edge that comes back to a page gets its bit again
-            changed, on = self._chosen(found, False), True
-            rest = batch
+            changes = _Bits(self._chosen(found, False), True)
             if found.num_live + found.num_dead:
-                rest = _part(self.backend, batch, found.slots < 0, found.live_loops + found.dead_loops)
+                in_pages = found.slots >= 0
         else:  # pages are never written, so an edge with a new weight moves to the delta
-            changed, on = self._chosen(found, True), False
-            weights = batch.weights
+            changes = _Bits(self._chosen(found, True), False)
             if on_duplicate == "add" and found.num_live and base.weights is not None:
-                weights = weights.copy()
-                weights[found.live] += base.weights[changed]
-            rest = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
-        if delta.num_edges + len(rest) > self._most_beside():
-            if on:
-                rest = _part(self.backend, batch, ~found.live, found.live_loops)
-            return self._plan_pages(base, found, rest, found.live_loops, on_duplicate)
-        growth = partial(delta.plan_vertices, num_vertices)
-        plan = delta.plan_insert(rest, num_vertices, on_duplicate) if len(rest) else growth()
-        commit = self._plan_bits(base, plan, changed, on)
-        return Plan(found.num_live + plan.found, found.live_loops + plan.found_loops, commit, path="in-place")
+                weights = batch.weights.copy()
+                weights[found.live] += base.weights[changes.slots]
+                batch = EdgeBatch(batch.src, batch.dst, weights, batch.num_loops)
+        delta, num_found, loops = self._delta.insert(batch, on_duplicate, in_pages)
+        merging = delta.num_edges > self._most_beside()
+        return self._plan(base, changes, delta, merging, found.num_live + num_found, found.live_loops + loops)
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
-        base, delta = self._base, self._delta
+        base = self._base
         found = find_batch(base, self._valid, self._filter, batch, every_slot=True)
-        loops, rest = found.live_loops, batch
-        if found.num_live:
-            rest = _part(self.backend, batch, ~found.live, loops)
+        changes = _Bits(self._chosen(found, True), False)
+        delta, num_found, loops = self._delta.delete(batch)
         dead = self._num_dead + found.num_live
-        if dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges:
-            places = delta.find(rest.src, rest.dst) if len(rest) else self.backend.nothing(np.int64)
-            loops += self._count_loops(rest, places >= 0)
-            return self._plan_pages(base, found, None, loops, "replace", places[places >= 0])
-        plan = delta.plan_delete(rest) if len(rest) else Plan(0, 0, lambda: None)
-        commit = self._plan_bits(base, plan, self._chosen(found, True), False)
-        return Plan(found.num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
+        merging = dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges
+        return self._plan(base, changes, delta, merging, found.num_live + num_found, found.live_loops + loops)
 
     def _chosen(self, found: Found, live: bool) -> Array:
         """Return the slots of edges whose bits are set, or are cleared."""
@@ -149,8 +137,8 @@ class PagedStore(DerivedSlots):
         return found.slots[found.live if live else (found.slots >= 0) & ~found.live]
 
     def plan_vertices(self, num_vertices: int) -> Plan:
-        base, plan = self._with_rows(num_vertices), self._delta.plan_vertices(num_vertices)
-        return Plan(0, 0, self._plan_bits(base, plan, self.backend.nothing(np.int64), True), path="in-place")
+        none = _Bits(self.backend.nothing(np.int64), True)
+        return self._plan(self._with_rows(num_vertices), none, self._delta, False, 0, 0)
 
     def plan_clear(self) -> Plan:
         twin = self._twin()
@@ -160,7 +148,7 @@ class PagedStore(DerivedSlots):
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         self._base, self._resident = self._empty_pages(num_vertices), self._no_resident()
         self._filter, self._spare = EdgeFilter(self.backend, 0), SpareMemory(self.backend)
-        self._valid, self._num_dead, self._delta = self._base.all_valid(), 0, self._make_delta(num_vertices)
+        self._valid, self._num_dead, self._delta = self._base.all_valid(), 0, self._make_delta()
         dtypes = self.vertex_dtype, self.weight_dtype
         return SlotArrays.without_edges(self.backend, 0, num_vertices, *dtypes, self.memory)
 
@@ -173,10 +161,8 @@ class PagedStore(DerivedSlots):
     def _no_resident(self) -> ResidentPages:
         return ResidentPages(partial(_room_for_pages, self.backend, self.options.resident_share))
 
-    def _make_delta(self, num_vertices: int) -> Store:
-        delta = get_store(DELTA)(self.backend, self.vertex_dtype, self.weight_dtype, 0, {})
-        delta.plan_vertices(num_vertices).commit()
-        return delta
+    def _make_delta(self) -> Delta:
+        return Delta(self.backend, self.vertex_dtype, self.weight_dtype)
 
     def _with_rows(self, num_vertices: int) -> PagedRows:
         if num_vertices > MAX_INT32:
@@ -192,24 +178,41 @@ class PagedStore(DerivedSlots):
         most, free = int(self.options.delta_share * self._base.num_edges), self.backend.free_bytes()
         if free is not None:
             weight = 0 if self.weight_dtype is None else self.weight_dtype.itemsize
-            num_bytes = SLOTS_AN_EDGE * (2 * self.vertex_dtype.itemsize + weight)
+            num_bytes = COPIES * (2 * self.vertex_dtype.itemsize + weight)
             most = min(most, free // FREE_PARTS // num_bytes + self._delta.num_edges)
-        return min(max(most, self.options.delta_edges), MAX_DELTA)
+        return min(max(most, self.options.delta_edges), MAX_INT32)  # slots of int32 ids have int32 numbers
 
-    def _plan_bits(self, base: PagedRows, plan: Plan, changed: Array, on: bool) -> Callable[[], None]:
-        """Return a commit: of a plan of the delta, and of bits to set or to clear."""
-        count, valid = int(changed.shape[0]), self._valid
-        kernels = self.backend.kernels("dynstore.stores.paged")
-        write = self.backend.prepare(kernels.write_bits, valid, changed, on) if count else None
+    def _plan(
+        self, base: PagedRows, changes: _Bits, delta: Delta, merging: bool, num_found: int, num_loops: int
+    ) -> Plan:
+        """Plan to change bits of slots and to have another delta; with ``merging``, to write all to new pages.
+
+        ``num_found``, ``num_loops``: how many edges of the batch are there, and how many of these are self-loops.
+        """
+        slots, on = changes
+        count, valid = int(slots.shape[0]), self._valid
+        if merging:
+            if count:
+                valid = valid.copy()
+                self._kernels.write_bits(valid, slots, on)
+            live = valid, count_live(base, valid)
+            added = delta.columns
+            degrees = count_rows(base, *live) + count_sources(self.backend, added[0], base.num_vertices)
+            grown = int(degrees.sum()) > base.num_edges
+            return Plan(num_found, num_loops, self._plan_merge(base, live, degrees, added), grown, "merge")
+        write = self.backend.prepare(self._kernels.write_bits, valid, slots, on) if count else None
 
         def commit() -> None:
-            plan.commit()
             if write is not None:
                 write()
-            self._base, self._num_dead = base, self._num_dead + (-count if on else count)
+            self._base, self._delta, self._num_dead = base, delta, self._num_dead + (-count if on else count)
             self._shown, self._is_stale = None, True
 
-        return commit
+        return Plan(num_found, num_loops, commit, path="in-place")
+
+    @property
+    def _kernels(self) -> Any:
+        return self.backend.kernels("dynstore.stores.paged")
 
     def _plan_build(self, base: PagedRows, batch: EdgeBatch) -> Plan:
         """Plan pages of a batch alone, of which the device holds a piece at a time."""
@@ -232,7 +235,7 @@ class PagedStore(DerivedSlots):
         self.backend.xp.cumsum(degrees, out=offsets[1:])
         passing = EdgeFilter(self.backend, int(offsets[-1]))
         new = merge_edges(base, live, degrees, added, self._spare.take, partial(passing.add, offsets))
-        delta, all_valid, resident = self._make_delta(new.num_vertices), new.all_valid(), self._no_resident()
+        delta, all_valid, resident = self._make_delta(), new.all_valid(), self._no_resident()
 
         def commit() -> None:
             self._base, self._valid, self._num_dead, self._delta = new, all_valid, 0, delta
@@ -241,43 +244,6 @@ class PagedStore(DerivedSlots):
             self._shown, self._is_stale = None, True
 
         return commit
-
-    def _plan_pages(
-        self,
-        base: PagedRows,
-        found: Found,
-        arriving: EdgeBatch | None,
-        loops: int,
-        on_duplicate: OnDuplicate,
-        gone: Array | None = None,
-    ) -> Plan:
-        """Plan to write all edges to new pages: with ``arriving`` ones, or without those that were found.
-
-        ``gone``: the slots of the delta's edges that are deleted.
-        """
-        backend, xp, slots = self.backend, self.backend.xp, self._delta.slots
-        num_found, valid = found.num_live, self._valid.copy()
-        leaving = self._chosen(found, True)
-        if leaving.shape[0] and (arriving is None or arriving.weights is not None):
-            backend.kernels("dynstore.stores.paged").write_bits(valid, leaving, False)
-        mask = unpack_bits(backend, slots.valid, slots.num_slots)
-        if gone is not None:
-            mask[gone] = False
-            num_found += int(gone.shape[0])
-        src, dst, weights = select(backend, slots.columns, mask)
-        if arriving is not None and len(arriving):
-            there = self._delta.look_up(arriving.src, arriving.dst)[0] if len(src) else None
-            if there is not None:
-                num_found += int(there.sum())
-                loops += self._count_loops(arriving, there)
-            ends = xp.concatenate((src, arriving.src)), xp.concatenate((dst, arriving.dst))
-            values = None if weights is None else xp.concatenate((weights, arriving.weights))
-            with np.errstate(over="ignore"):
-                src, dst, weights = sort_unique(backend, *ends, values, on_duplicate)
-        live = valid, count_live(base, valid)
-        degrees = count_rows(base, *live) + count_sources(backend, src, base.num_vertices)
-        commit = self._plan_merge(base, live, degrees, (src, dst, weights))
-        return Plan(num_found, loops, commit, int(degrees.sum()) > base.num_edges, "merge")
 
     # ------------------------------------------------------------------ reading
 
@@ -294,7 +260,7 @@ class PagedStore(DerivedSlots):
         return dst
 
     def row_ends(self) -> Array:
-        return self._base.offsets[1:] + self._delta.row_ends()
+        return self._base.offsets[1:] + self.backend.xp.cumsum(self._count_added())
 
     def row_lengths(self) -> Array:
         return self._degrees().astype(self.vertex_dtype)
@@ -308,22 +274,14 @@ class PagedStore(DerivedSlots):
 
     def edge_pieces(self) -> Iterator[Columns]:
         before = count_live(self._base, self._valid)
-        for keys, weights in read_merged(self._base, self._valid, before, self._added()):
+        for keys, weights in read_merged(self._base, self._valid, before, self._delta.columns):
             yield *self._ends(keys), weights
 
     def destinations(self) -> Iterator[tuple[Array, Array | None]]:
         return ((dst, None) for _, dst, _ in self.edge_pieces())
 
-    def _added(self) -> Columns:
-        """Return the edges of the delta, sorted."""
-        slots = self._delta.slots
-        return select(self.backend, slots.columns, unpack_bits(self.backend, slots.valid, slots.num_slots))
-
     def native_rows(self) -> NativeRows:
-        extra, slots = None, self._delta.slots
-        if slots.num_edges:
-            columns = slots.offsets, slots.src, slots.dst, slots.valid, slots.weights
-            extra = GapCSR(self.backend, *columns, slots.num_edges)
+        extra = self._delta.rows(self.num_vertices) if self._delta.num_edges else None
         table = PagedTable(self._base, self._valid, extra, self._degrees, self._resident)
         return NativeRows("paged", table, self.num_vertices)
 
@@ -332,8 +290,10 @@ class PagedStore(DerivedSlots):
 
     def _degrees(self) -> Array:
         """Return the number of edges of each row, shape (V,), int64."""
-        added = count_sources(self.backend, self._added()[0], self.num_vertices)
-        return count_rows(self._base, self._valid, count_live(self._base, self._valid)) + added
+        return count_rows(self._base, self._valid, count_live(self._base, self._valid)) + self._count_added()
+
+    def _count_added(self) -> Array:
+        return count_sources(self.backend, self._delta.columns[0], self.num_vertices)
 
     def _refresh(self) -> None:
         """Make a table of all edges in host memory, a piece of it at a time on the device."""
@@ -357,9 +317,9 @@ class PagedStore(DerivedSlots):
     # ------------------------------------------------------------------ the store as a whole
 
     def copy(self) -> Self:
-        """Return a deep copy, which shares the pages: nothing writes them."""
+        """Return a deep copy, which shares the pages and the delta: nothing writes these."""
         twin = self._twin()
-        twin._valid, twin._delta = self.backend.copies(self._valid)[0], self._delta.copy()
+        twin._valid = self.backend.copies(self._valid)[0]
         twin._shown, twin._is_stale, twin._spare = None, True, SpareMemory(self.backend)
         return twin
 
@@ -382,7 +342,7 @@ class PagedStore(DerivedSlots):
             "bits": int(self._valid.nbytes),
             "filter": self._filter.nbytes,
             "resident_pages": self._resident.nbytes,
-            "delta": sum(self._delta.memory_usage().values()),
+            "delta": self._delta.nbytes,
         }
 
     @property
@@ -406,10 +366,3 @@ def _room_for_pages(backend: Any, share: float) -> int:
     """Return how many bytes pages may take that stay on the device; none where there is no other memory."""
     free = backend.free_bytes()
     return 0 if free is None else int(share * free)
-
-
-def _part(backend: Backend, batch: EdgeBatch, mask: Array, gone_loops: int) -> EdgeBatch:
-    """Return some edges of a batch, without so many self-loops."""
-    chosen = backend.xp.flatnonzero(mask)
-    weights = None if batch.weights is None else batch.weights[chosen]
-    return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, batch.num_loops - gone_loops)

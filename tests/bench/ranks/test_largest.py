@@ -169,6 +169,7 @@ def test_memory_is_as_the_account_has_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
         monkeypatch.setattr(module, name, 1 << scale - 4)
     for module in (building, merging):
         monkeypatch.setattr(module, "PIECE_LEAVES", 32)
+    monkeypatch.setattr(merging, "COUNTED", 1024)
     monkeypatch.setattr(largest, "PREFIX_BITS", 8)
     monkeypatch.setattr(largest, "PIECE_EVENTS", events // 4)
     peaks: dict[str, int] = {}

@@ -27,7 +27,7 @@ def decode_rows(packed: PagedRows) -> np.ndarray:
 def find_slots(packed: PagedRows, src: np.ndarray, dst: np.ndarray) -> list[int]:
     """Find edges behind a filter that passes all."""
     backend, passing = packed.backend, EdgeFilter(packed.backend, 0)
-    passing.words.fill(0xFFFFFFFF)
+    passing.pass_all()
     found = find_edges(packed, packed.all_valid(), passing, backend.asarray(src), backend.asarray(dst))
     slots: list[int] = backend.to_host(found.slots).tolist()
     return slots

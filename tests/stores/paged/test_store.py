@@ -248,6 +248,7 @@ def test_copies_share_pages(backend_name: str) -> None:
 def test_in_pieces_smaller_than_the_graph(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "PIECE_LEAVES", 32)
     monkeypatch.setattr("dynstore.stores.paged.merging.PIECE_LEAVES", 1)
+    monkeypatch.setattr("dynstore.stores.paged.merging.COUNTED", 100)
     pair = Pair(store="paged", device=backend_name, weighted=True, **SMALL)
     size, most = (4000, 90) if backend_name == "cpu" else (1100, 45)  # together more than the 1024 edges of a piece
     for seed in (1, 2):

@@ -23,7 +23,7 @@ def d_passes(words, offsets, row, column):
     if offsets[row] == offsets[row + 1]:
         return False
     place, bits = d_find_bits(offsets, row, column, np.int64(words.shape[0]))
-    return (np.uint32(words[place]) & bits) == bits
+    return (words[place] & bits) == bits
 
 
 @device

@@ -33,6 +33,8 @@ __all__ = [
 
 # A key is ``row << 32 | destination``.
 LOW_BITS = 0xFFFFFFFF
+# Edges whose rows are counted at once: it takes a byte of device memory for each.
+COUNTED = 1 << 28
 # While one buffer is merged, the next ones are filled.
 BUFFERS = 3
 
@@ -46,8 +48,8 @@ def keys_of(src: Array, dst: Array) -> Array:
 def count_sources(backend: Backend, src: Array, num_vertices: int) -> Array:
     """Return how many edges each row has in ``src``, shape (V,), int64, which is read piece by piece."""
     degrees = backend.zeros(num_vertices, np.int64)
-    for begin in range(0, int(src.shape[0]), PIECE_LEAVES << LEAF_BITS):
-        degrees += backend.xp.bincount(src[begin : begin + (PIECE_LEAVES << LEAF_BITS)], minlength=num_vertices)
+    for begin in range(0, int(src.shape[0]), COUNTED):
+        degrees += backend.xp.bincount(src[begin : begin + COUNTED], minlength=num_vertices)
     return degrees
 
 

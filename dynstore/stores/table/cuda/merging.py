@@ -1,4 +1,4 @@
-"""Merging a sorted batch into a packed table on CUDA: each output slot finds its source among a few keys.
+"""Merging sorted edges into others on CUDA, and taking edges out: each output slot finds its source among a few keys.
 
 A warp owns neighbouring slots, or row starts, and finds once which keys lie among them. In each step a lane has four
 slots whose reads overlap. So everything is read and written once, in order.
@@ -16,11 +16,10 @@ from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.sorted import EdgeBatch
-    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.stores.table.selection import Columns
     from dynstore.typing import Array
 
-__all__ = ["merge_in", "merge_out"]
+__all__ = ["merge_in", "merge_out", "shift_offsets"]
 
 # Slots of a step, four a lane, and of a warp; row starts of a warp.
 STEP = 128
@@ -170,25 +169,29 @@ def k_shift_offsets(old, rows, step, out):
         below = d_find_lower_bound(rows, np.int64(0), num_rows, first)
         bound = d_find_lower_bound(rows, below, num_rows, end - 1)
         for row in range(first + d_lane(), end, 32):
-            out[row] = np.int64(old[row]) + step * d_find_lower_bound(rows, below, bound, row)
+            start = np.int64(old[row]) if old.shape[0] > 0 else np.int64(0)
+            out[row] = start + step * d_find_lower_bound(rows, below, bound, row)
 
 
-def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array, out: SlotArrays) -> None:
-    """Write the old and the added edges to ``out``; ``places``: the slots of ``old`` that the added ones go before."""
-    nothing = backend.nothing(out.src.dtype)
-    weights = (nothing, nothing, nothing) if out.weights is None else (old.weights, added.weights, out.weights)
+def merge_in(backend: Backend, old: Columns, added: Columns, places: Array, out: Columns) -> None:
+    """Write old and added edges to ``out``, packed; ``places``: the slots of ``old`` that the added ones go before."""
+    nothing = (backend.nothing(out[0].dtype),) * 3
+    weights = nothing if out[2] is None else (old[2], added[2], out[2])
     k_merge_in.launch_warps(
-        -(-out.num_slots // TILE),
-        old.src, old.dst, weights[0], places, added.src, added.dst, weights[1], out.src, out.dst, weights[2],
-    )  # fmt: skip
-    k_shift_offsets.launch_warps(-(-(out.num_vertices + 1) // ROWS), old.offsets, added.src, 1, out.offsets)
-
-
-def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out: SlotArrays) -> None:
-    """Write the old edges except those at ``places`` (ascending slots, in ``rows``) to ``out``."""
-    nothing = backend.nothing(out.src.dtype)
-    weights = (nothing, nothing) if out.weights is None else (old.weights, out.weights)
-    k_merge_out.launch_warps(
-        -(-out.num_slots // TILE), old.src, old.dst, weights[0], places, out.src, out.dst, weights[1]
+        -(-out[0].shape[0] // TILE), *old[:2], weights[0], places, *added[:2], weights[1], *out[:2], weights[2]
     )
-    k_shift_offsets.launch_warps(-(-(out.num_vertices + 1) // ROWS), old.offsets, rows, -1, out.offsets)
+
+
+def merge_out(backend: Backend, old: Columns, places: Array, out: Columns) -> None:
+    """Write the old edges except those at ``places`` (ascending slots) to ``out``, all packed."""
+    nothing = (backend.nothing(out[0].dtype),) * 2
+    weights = nothing if out[2] is None else (old[2], out[2])
+    k_merge_out.launch_warps(-(-out[0].shape[0] // TILE), *old[:2], weights[0], places, *out[:2], weights[1])
+
+
+def shift_offsets(old: Array, rows: Array, step: int, out: Array) -> None:
+    """Write where rows begin after edges in ``rows`` (ascending) came (``step`` 1) or left (-1).
+
+    ``old``: where they began, of the shape of ``out``; empty if there were no edges.
+    """
+    k_shift_offsets.launch_warps(-(-out.shape[0] // ROWS), old, rows, step, out)

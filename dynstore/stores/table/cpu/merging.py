@@ -1,18 +1,19 @@
-"""Merging a sorted batch into a packed table on the host: block copies between the changed keys."""
+"""Merging sorted edges into others on the host, and taking edges out: block copies between the changed keys."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.sorted import EdgeBatch
-    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.stores.table.selection import Columns
     from dynstore.typing import Array
 
-__all__ = ["merge_in", "merge_out"]
+__all__ = ["merge_in", "merge_out", "shift_offsets"]
 
 
 @njit(cache=True)
@@ -55,19 +56,23 @@ def _shift_offsets(old, rows, step, out):
     _copy(old, row, old.shape[0], out, row, shift)
 
 
-def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array, out: SlotArrays) -> None:
-    """Write the old and the added edges to ``out``; ``places``: the slots of ``old`` that the added ones go before."""
-    _merge_column(old.src, places, added.src, out.src)
-    _merge_column(old.dst, places, added.dst, out.dst)
-    if old.weights is not None:
-        _merge_column(old.weights, places, added.weights, out.weights)
-    _shift_offsets(old.offsets, added.src, 1, out.offsets)
+def merge_in(backend: Backend, old: Columns, added: Columns, places: Array, out: Columns) -> None:
+    """Write old and added edges to ``out``, packed; ``places``: the slots of ``old`` that the added ones go before."""
+    for before, new, column in zip(old, added, out, strict=True):
+        if column is not None:
+            _merge_column(before, places, new, column)
 
 
-def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out: SlotArrays) -> None:
-    """Write the old edges except those at ``places`` (ascending slots, in ``rows``) to ``out``."""
-    _drop_from_column(old.src, places, out.src)
-    _drop_from_column(old.dst, places, out.dst)
-    if old.weights is not None:
-        _drop_from_column(old.weights, places, out.weights)
-    _shift_offsets(old.offsets, rows, -1, out.offsets)
+def merge_out(backend: Backend, old: Columns, places: Array, out: Columns) -> None:
+    """Write the old edges except those at ``places`` (ascending slots) to ``out``, all packed."""
+    for before, column in zip(old, out, strict=True):
+        if column is not None:
+            _drop_from_column(before, places, column)
+
+
+def shift_offsets(old: Array, rows: Array, step: int, out: Array) -> None:
+    """Write where rows begin after edges in ``rows`` (ascending) came (``step`` 1) or left (-1).
+
+    ``old``: where they began, of the shape of ``out``; empty if there were no edges.
+    """
+    _shift_offsets(old if old.shape[0] else np.zeros_like(out), rows, step, out)

@@ -1,0 +1,272 @@
+"""The edges of a store of pages that are in no page: sorted runs on the device."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.bits import full_words, unpack_bits
+from dynstore.snapshot import GapCSR
+from dynstore.stores.table.selection import Columns, select
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array, OnDuplicate
+
+__all__ = ["Delta"]
+
+# The runs are put together if more than this share of the large one's edges was deleted.
+MAX_DEAD = 1 / 8
+
+
+class _Runs(NamedTuple):
+    """Two runs of edges, each sorted; no edge is there twice.
+
+    Attributes
+    ----------
+    large, small : columns
+    valid : array of uint32 words
+        A bit for each edge of the large run: whether it is there. All of the small run are.
+    num_dead : int
+        Edges of the large run that are not there.
+    num_moved : int
+        Edges that were written to the small run since the runs were put together.
+    """
+
+    large: Columns
+    small: Columns
+    valid: Array
+    num_dead: int = 0
+    num_moved: int = 0
+
+
+class _Found(NamedTuple):
+    """Where edges are in the runs.
+
+    Attributes
+    ----------
+    slots : array, shape (B,), int64
+        Places in the large run; -1 for edges that are not there.
+    places : array, shape (B,), int64
+        Places in the small run; for edges that are not there, those of the next larger ones.
+    there : array, shape (B,), bool
+        Whether an edge is in the small run.
+    num_large, num_small, num_loops : int
+        How many are in each run, and how many of all these are self-loops.
+    """
+
+    slots: Array
+    places: Array
+    there: Array
+    num_large: int
+    num_small: int
+    num_loops: int
+
+
+class Delta:
+    """Edges on the device, in two sorted runs. A delta never changes: an update returns another one.
+
+    An insertion merges its edges into the small run. When insertions have written as many edges to the small run as
+    the large one has, both become one. So the large run is not written for each batch, and all edges are moved a few
+    times only, as in a log-structured merge tree (O'Neil, Cheng, Gawlick, O'Neil, Acta Informatica 33, 1996). A
+    deletion clears bits of the large run, and writes the small one anew.
+
+    Parameters
+    ----------
+    backend : Backend
+    vertex_dtype, weight_dtype : numpy.dtype
+        No weights if None.
+    """
+
+    _runs: _Runs
+
+    def __init__(self, backend: Backend, vertex_dtype: np.dtype, weight_dtype: np.dtype | None) -> None:
+        self._backend = backend
+        none = backend.nothing(vertex_dtype)
+        edges = none, none, None if weight_dtype is None else backend.nothing(weight_dtype)
+        self._runs = _Runs(edges, edges, full_words(backend, 0))
+
+    def _with(self, runs: _Runs) -> Delta:
+        twin = object.__new__(Delta)
+        twin._backend, twin._runs = self._backend, runs
+        return twin
+
+    @property
+    def num_edges(self) -> int:
+        return _length(self._runs.large) + _length(self._runs.small) - self._runs.num_dead
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory."""
+        runs = self._runs
+        arrays = *runs.large, *runs.small, runs.valid
+        return sum(int(array.nbytes) for array in arrays if array is not None)
+
+    # ------------------------------------------------------------------ updates
+
+    def insert(
+        self, batch: EdgeBatch, on_duplicate: OnDuplicate, elsewhere: Array | None = None
+    ) -> tuple[Delta, int, int]:
+        """Return a delta that has the edges of a batch, too; how many it had before; self-loops among these.
+
+        Parameters
+        ----------
+        batch : EdgeBatch
+        on_duplicate : {"replace", "add"}
+            Whether the weight of an edge that is there becomes the new one, or the sum.
+        elsewhere : array, shape (B,), bool, optional
+            Edges that the delta does not get; it has none of them.
+        """
+        if not len(batch):
+            return self, 0, 0
+        xp, runs, found = self._backend.xp, self._runs, self._find(batch.src, batch.dst)
+        weights, valid, num_dead = batch.weights, runs.valid, runs.num_dead
+        if weights is not None and on_duplicate == "add" and found.num_large + found.num_small:
+            weights = weights + self._weights_of(found)
+        known = [found.there] if found.num_small else []
+        if elsewhere is not None:
+            known.append(elsewhere)
+        if found.num_large and weights is None:
+            known.append(found.slots >= 0)
+        elif found.num_large:  # such an edge moves to the small run, with its new weight
+            valid, num_dead = self._cleared(found), num_dead + found.num_large
+        added, places = (batch.src, batch.dst, weights), found.places
+        if known:
+            new = ~reduce(xp.logical_or, known)
+            rows = xp.flatnonzero(new)
+            added, places = _part(added, rows), places[rows]
+        small = self._merged(runs.small, added, places)
+        if weights is not None and found.num_small:
+            changed = (found.places + xp.cumsum(new))[found.there]  # new edges come before
+            small[2][changed] = weights[found.there]  # type: ignore[index]
+        after = _Runs(runs.large, small, valid, num_dead, runs.num_moved + _length(small))
+        loops = found.num_loops if batch.num_loops else 0
+        return self._with(self._balanced(after)), found.num_large + found.num_small, loops
+
+    def delete(self, batch: EdgeBatch) -> tuple[Delta, int, int]:
+        """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
+        if not len(batch):
+            return self, 0, 0
+        runs, found = self._runs, self._find(batch.src, batch.dst)
+        valid, small = runs.valid, runs.small
+        if found.num_large:
+            valid = self._cleared(found)
+        if found.num_small:
+            kept = self._backend.empty(_length(small), np.bool_)
+            kept.fill(True)
+            kept[found.places[found.there]] = False
+            small = select(self._backend, small, kept)
+        after = _Runs(runs.large, small, valid, runs.num_dead + found.num_large, runs.num_moved)
+        loops = found.num_loops if batch.num_loops else 0
+        return self._with(self._balanced(after)), found.num_large + found.num_small, loops
+
+    def _balanced(self, runs: _Runs) -> _Runs:
+        size = _length(runs.large)
+        return self._together(runs) if runs.num_moved >= size or runs.num_dead > MAX_DEAD * size else runs
+
+    def settle(self) -> Delta:
+        """Make one run of both, and return the delta, whose edges stay the same."""
+        runs = self._runs
+        if runs.num_dead or _length(runs.small):
+            self._runs = self._together(runs)
+        return self
+
+    def _together(self, runs: _Runs) -> _Runs:
+        """Return all edges as a large run."""
+        backend, large, small = self._backend, runs.large, runs.small
+        if runs.num_dead:
+            large = select(backend, large, unpack_bits(backend, runs.valid, _length(large)))
+        if not _length(large):
+            large = small
+        elif _length(small):
+            nothing = tuple(None if column is None else column[:0] for column in large)
+            places = _search(backend, _Runs(nothing, large, runs.valid), *small[:2]).places  # type: ignore[arg-type]
+            large = self._merged(large, small, places)
+        nothing = tuple(None if column is None else column[:0] for column in large)
+        return _Runs(large, nothing, full_words(backend, _length(large)))  # type: ignore[arg-type]
+
+    def _merged(self, old: Columns, added: Columns, places: Array) -> Columns:
+        size = _length(old) + _length(added)
+        src, dst, weights = old
+        empty = self._backend.empty
+        out = empty(size, src.dtype), empty(size, dst.dtype), None if weights is None else empty(size, weights.dtype)
+        self._backend.kernels("dynstore.stores.table", "merging").merge_in(self._backend, old, added, places, out)
+        return out
+
+    def _cleared(self, found: _Found) -> Array:
+        """Return the bits of the large run without those of found edges."""
+        valid = self._runs.valid.copy()
+        slots = found.slots[found.slots >= 0]
+        self._backend.kernels("dynstore.stores.paged").write_bits(valid, slots, False)
+        return valid
+
+    # ------------------------------------------------------------------ reading
+
+    def _find(self, src: Array, dst: Array) -> _Found:
+        return _search(self._backend, self._runs, src, dst)
+
+    def _weights_of(self, found: _Found) -> Array:
+        """Return the weights of found edges, and 0 for others."""
+        xp, large, small = self._backend.xp, self._runs.large[2], self._runs.small[2]
+        assert large is not None
+        assert small is not None
+        weights = self._backend.zeros(found.slots.shape[0], large.dtype)
+        if found.num_large:
+            weights = xp.where(found.slots >= 0, large[xp.maximum(found.slots, 0)], weights)
+        if found.num_small:
+            weights = xp.where(found.there, small[xp.minimum(found.places, _length(self._runs.small) - 1)], weights)
+        return weights
+
+    def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
+        """Return which edges are there, bool, shape (B,), and their weights, 0 for others; None if unweighted."""
+        found = self._find(src, dst)
+        there = found.there | (found.slots >= 0)
+        return there, None if self._runs.large[2] is None else self._weights_of(found)
+
+    def read_rows(self, low: int, high: int) -> Columns:
+        """Return the edges of the rows from ``low`` to below ``high``, sorted, in new arrays or in views."""
+        backend, xp, runs = self._backend, self._backend.xp, self._runs
+        ends = backend.asarray(np.array([low, high], runs.large[0].dtype))
+        bounds = [xp.searchsorted(run[0], ends) for run in (runs.large, runs.small)]
+        first, end, small_first, small_end = backend.to_host(xp.concatenate(bounds)).tolist()
+        large, small = _part(runs.large, slice(first, end)), _part(runs.small, slice(small_first, small_end))
+        if runs.num_dead:
+            begin = first & ~31
+            held = unpack_bits(backend, runs.valid[begin >> 5 : -(-end // 32)], end - begin)[first - begin :]
+            large = select(backend, large, held)
+        part = _Runs(large, small, full_words(backend, _length(large)))
+        return self._together(part).large if _length(small) else large
+
+    @property
+    def columns(self) -> Columns:
+        """All edges, sorted. They become one run for this."""
+        return self.settle()._runs.large
+
+    def rows(self, num_vertices: int) -> GapCSR:
+        """Return all edges as rows without gaps. They become one run for this."""
+        backend, (src, dst, weights) = self._backend, self.columns
+        offsets = backend.empty(num_vertices + 1, src.dtype)
+        kernels = backend.kernels("dynstore.stores.table", "merging")
+        kernels.shift_offsets(backend.nothing(src.dtype), src, 1, offsets)
+        return GapCSR(backend, offsets, src, dst, self._runs.valid, weights, _length((src, dst, weights)))
+
+
+def _search(backend: Backend, runs: _Runs, src: Array, dst: Array) -> _Found:
+    count = int(src.shape[0])
+    slots, places, there = backend.empty_arena((count, np.int64), (count, np.int64), (count, np.bool_))
+    totals = backend.zeros(3, np.int64)
+    kernels = backend.kernels("dynstore.stores.paged.delta")
+    kernels.find_edges((*runs.large[:2], runs.valid, *runs.small[:2]), src, dst, slots, places, there, totals)
+    return _Found(slots, places, there, *backend.to_host(totals).tolist())
+
+
+def _length(columns: Columns) -> int:
+    return int(columns[0].shape[0])
+
+
+def _part(columns: Columns, part: slice | Array) -> Columns:
+    src, dst, weights = columns
+    return src[part], dst[part], None if weights is None else weights[part]
