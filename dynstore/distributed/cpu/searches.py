@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.distributed.failures import FAILED, Failure
-from dynstore.distributed.slots import slots_of
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -45,7 +44,7 @@ class Search:
         return self._flags
 
     def _expand(self) -> None:
-        slots_there, places = slots_of(self._out, self._frontier)
+        slots_there, places = _slots_of(self._out, self._frontier)
         children = self._out.indices[slots_there]
         new = self.distances[children] == self._unreached
         self._flags[children] = 1
@@ -57,3 +56,14 @@ class Search:
         with self.failure:
             self._frontier = np.flatnonzero((flags != 0) & (self.distances == self._unreached))
             self.distances[self._frontier] = level
+
+
+def _slots_of(out: GapCSR, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slots of all edges of some rows, and for each slot the place of its row among these rows."""
+    starts, ends = out.offsets[rows].astype(np.int64), out.offsets[rows + 1].astype(np.int64)
+    before = np.cumsum(ends - starts)
+    numbers = np.arange(int(before[-1]) if len(rows) else 0, dtype=np.int64)
+    places = np.searchsorted(before, numbers, side="right")
+    slots = ends[places] - before[places] + numbers
+    there = (out.valid[slots >> 5] >> (slots & 31).astype(np.uint32)) & np.uint32(1) != 0
+    return slots[there], places[there]
