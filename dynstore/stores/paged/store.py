@@ -108,9 +108,7 @@ class PagedStore(DerivedSlots):
         found = find_batch(base, self._valid, self._filter, batch, every_slot=batch.weights is not None)
         in_pages = None
         if batch.weights is None:  # an edge that comes back to a page gets its bit again
-            changes = _Bits(self._chosen(found, False), True)
-            if found.num_live + found.num_dead:
-                in_pages = found.slots >= 0
+            changes, in_pages = _Bits(self._chosen(found, False), True), found.slots
         else:  # pages are never written, so an edge with a new weight moves to the delta
             changes = _Bits(self._chosen(found, True), False)
             if on_duplicate == "add" and found.num_live and base.weights is not None:

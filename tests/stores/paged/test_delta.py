@@ -102,6 +102,17 @@ def test_deleted_edges_of_the_large_run_are_dropped_when_they_are_many(backend_n
     assert (found, delta._runs.num_dead, len(delta._runs.large[0])) == (2, 0, 80 - few - 2)
 
 
+def test_edges_that_are_elsewhere_do_not_come(backend_name: str) -> None:
+    backend = get_backend(backend_name)
+    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 40, 4)), "replace")
+    numbers = np.arange(600)
+    elsewhere = np.where((numbers % 3 == 0) & (numbers % 4 != 0), numbers, -1)
+    delta, found, _ = delta.insert(edges_of(backend, numbers), "replace", backend.asarray(elsewhere))
+    wanted = [number for number in numbers.tolist() if number % 3 or number % 4 == 0]
+    assert found == 10
+    assert [100 * u + v for u, v in listed(backend, delta.columns)[0]] == wanted
+
+
 @pytest.mark.parametrize("num_vertices", [8, 11])
 def test_rows_of_a_delta_begin_where_they_are(num_vertices: int, backend_name: str) -> None:
     backend = get_backend(backend_name)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -117,31 +116,23 @@ class Delta:
         batch : EdgeBatch
         on_duplicate : {"replace", "add"}
             Whether the weight of an edge that is there becomes the new one, or the sum.
-        elsewhere : array, shape (B,), bool, optional
-            Edges that the delta does not get; it has none of them.
+        elsewhere : array, shape (B,), int64, optional
+            The delta does not get the edges with numbers of at least 0; it has none of them.
         """
         if not len(batch):
             return self, 0, 0
-        xp, runs, found = self._backend.xp, self._runs, self._find(batch.src, batch.dst)
-        weights, valid, num_dead = batch.weights, runs.valid, runs.num_dead
-        if weights is not None and on_duplicate == "add" and found.num_large + found.num_small:
-            weights = weights + self._weights_of(found)
-        known = [found.there] if found.num_small else []
-        if elsewhere is not None:
-            known.append(elsewhere)
-        if found.num_large and weights is None:
-            known.append(found.slots >= 0)
-        elif found.num_large:  # such an edge moves to the small run, with its new weight
+        runs, weights = self._runs, batch.weights
+        found, (src, dst, places, rows) = _search_new(self._backend, runs, batch, elsewhere)
+        valid, num_dead, adding = runs.valid, runs.num_dead, on_duplicate == "add"
+        if weights is not None and found.num_large:  # these edges move to the small run, with their new weights
             valid, num_dead = self._cleared(found), num_dead + found.num_large
-        added, places = (batch.src, batch.dst, weights), found.places
-        if known:
-            new = ~reduce(xp.logical_or, known)
-            rows = xp.flatnonzero(new)
-            added, places = _part(added, rows), places[rows]
-        small = self._merged(runs.small, added, places)
+            if adding:
+                weights = weights + self._weights_in(runs.large, found.slots, found.slots >= 0)
+        small = self._merged(runs.small, (src, dst, None if weights is None else weights[rows]), places)
         if weights is not None and found.num_small:
-            changed = (found.places + xp.cumsum(new))[found.there]  # new edges come before
-            small[2][changed] = weights[found.there]  # type: ignore[index]
+            stored, changed, values = small[2], found.places[found.there], weights[found.there]
+            assert stored is not None
+            stored[changed] = values + stored[changed] if adding else values
         after = _Runs(runs.large, small, valid, num_dead, runs.num_moved + _length(small))
         loops = found.num_loops if batch.num_loops else 0
         return self._with(self._balanced(after)), found.num_large + found.num_small, loops
@@ -150,7 +141,7 @@ class Delta:
         """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
         if not len(batch):
             return self, 0, 0
-        runs, found = self._runs, self._find(batch.src, batch.dst)
+        runs, found = self._runs, _search(self._backend, self._runs, batch.src, batch.dst)
         valid, small = runs.valid, runs.small
         if found.num_large:
             valid = self._cleared(found)
@@ -205,26 +196,23 @@ class Delta:
 
     # ------------------------------------------------------------------ reading
 
-    def _find(self, src: Array, dst: Array) -> _Found:
-        return _search(self._backend, self._runs, src, dst)
-
-    def _weights_of(self, found: _Found) -> Array:
-        """Return the weights of found edges, and 0 for others."""
-        xp, large, small = self._backend.xp, self._runs.large[2], self._runs.small[2]
-        assert large is not None
-        assert small is not None
-        weights = self._backend.zeros(found.slots.shape[0], large.dtype)
-        if found.num_large:
-            weights = xp.where(found.slots >= 0, large[xp.maximum(found.slots, 0)], weights)
-        if found.num_small:
-            weights = xp.where(found.there, small[xp.minimum(found.places, _length(self._runs.small) - 1)], weights)
-        return weights
+    def _weights_in(self, run: Columns, places: Array, there: Array) -> Array:
+        """Return the weights at some places of a run that are there, and 0 for others."""
+        xp, stored = self._backend.xp, run[2]
+        assert stored is not None
+        if not stored.shape[0]:
+            return self._backend.zeros(places.shape[0], stored.dtype)
+        return xp.where(there, stored[xp.where(there, places, 0)], stored.dtype.type(0))
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
         """Return which edges are there, bool, shape (B,), and their weights, 0 for others; None if unweighted."""
-        found = self._find(src, dst)
-        there = found.there | (found.slots >= 0)
-        return there, None if self._runs.large[2] is None else self._weights_of(found)
+        runs, found = self._runs, _search(self._backend, self._runs, src, dst)
+        in_large = found.slots >= 0
+        there = found.there | in_large
+        if runs.large[2] is None:
+            return there, None
+        weights = self._weights_in(runs.large, found.slots, in_large)
+        return there, weights + self._weights_in(runs.small, found.places, found.there)
 
     def read_rows(self, low: int, high: int) -> Columns:
         """Return the edges of the rows from ``low`` to below ``high``, sorted, in new arrays or in views."""
@@ -255,12 +243,43 @@ class Delta:
 
 
 def _search(backend: Backend, runs: _Runs, src: Array, dst: Array) -> _Found:
-    count = int(src.shape[0])
-    slots, places, there = backend.empty_arena((count, np.int64), (count, np.int64), (count, np.bool_))
-    totals = backend.zeros(3, np.int64)
-    kernels = backend.kernels("dynstore.stores.paged.delta")
-    kernels.find_edges((*runs.large[:2], runs.valid, *runs.small[:2]), src, dst, slots, places, there, totals)
-    return _Found(slots, places, there, *backend.to_host(totals).tolist())
+    """Find edges in any order; they may be no vertices."""
+    count, nothing = int(src.shape[0]), (backend.nothing(src.dtype),) * 2 + (backend.nothing(np.int64),) * 3
+    found = tuple(backend.empty_arena((count, np.int64), (count, np.int64), (count, np.bool_)))
+    *counts, _ = _kernels(backend).search_runs(
+        backend, _arrays(runs), (src, dst), found, nothing[:4], nothing[4], False
+    )
+    return _Found(*found, *counts)
+
+
+def _search_new(
+    backend: Backend, runs: _Runs, batch: EdgeBatch, elsewhere: Array | None
+) -> tuple[_Found, tuple[Array, ...]]:
+    """Find a batch, and list its new edges: those that have to come to the small run.
+
+    Returns
+    -------
+    found : _Found
+        The places are those that edges have once the new ones were merged into the small run.
+    new : tuple of array, shape (N,)
+        Sources, destinations, places in the present small run, and, with weights, places in the batch.
+    """
+    count, weighted, dtype = len(batch), batch.weights is not None, batch.src.dtype
+    slots, places, new_places, rows, src, dst, there = backend.empty_arena(
+        *((count, np.int64),) * 3, (count if weighted else 0, np.int64), *((count, dtype),) * 2, (count, np.bool_)
+    )
+    elsewhere = backend.nothing(np.int64) if elsewhere is None else elsewhere
+    found, listed, edges = (slots, places, there), (src, dst, new_places, rows), (batch.src, batch.dst)
+    *counts, num_new = _kernels(backend).search_runs(backend, _arrays(runs), edges, found, listed, elsewhere, weighted)
+    return _Found(*found, *counts), tuple(column[:num_new] for column in listed)
+
+
+def _kernels(backend: Backend) -> Any:
+    return backend.kernels("dynstore.stores.paged.delta")
+
+
+def _arrays(runs: _Runs) -> tuple[Array, ...]:
+    return (*runs.large[:2], runs.valid, *runs.small[:2])
 
 
 def _length(columns: Columns) -> int:

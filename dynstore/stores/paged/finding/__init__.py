@@ -84,7 +84,5 @@ def _search(
         return Found(slots, live)
     stored = packed.words, packed.places, 0, packed.page_bits
     pages = *packed.leaves, *stored, packed.offsets, valid, passing.words
-    totals = backend.zeros(5, np.int64)
     kernels = backend.kernels("dynstore.stores.paged.finding")
-    kernels.search_batch(pages, src, dst, (mirrored, every_slot), slots, live, totals)
-    return Found(slots, live, *backend.to_host(totals).tolist())
+    return Found(slots, live, *kernels.search_batch(backend, pages, (src, dst), (mirrored, every_slot), slots, live))

@@ -12,6 +12,7 @@ from dynstore.stores.paged.cpu import d_find_bits, d_find_place, d_has_bit, d_op
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS
 
 if TYPE_CHECKING:
+    from dynstore.backend import Backend
     from dynstore.typing import Array
 
 __all__ = ["search_batch"]
@@ -92,12 +93,23 @@ def k_search_batch(
 
 
 def search_batch(
-    pages: tuple[Any, ...], src: Array, dst: Array, how: tuple[bool, bool], slots: Array, live: Array, totals: Array
-) -> None:
+    backend: Backend,
+    pages: tuple[Any, ...],
+    edges: tuple[Array, Array],
+    how: tuple[bool, bool],
+    slots: Array,
+    live: Array,
+) -> list[int]:
     """Write slots and liveness of the edges that are in pages; all others stay as they are.
 
-    ``pages``: the arrays of leaves, where words lie, offsets, bits, words of the filter. ``how``: whether the batch is
-    mirrored, and whether every slot is wanted. ``totals``: live ones, loops of these, dead ones, loops of these,
-    searches; all 0 before.
+    ``pages``: the arrays of leaves, where words lie, offsets, bits, words of the filter. ``edges``: sources and
+    destinations. ``how``: whether the batch is mirrored, and whether every slot is wanted.
+
+    Returns
+    -------
+    list of int
+        How many are live, self-loops of these, how many are dead, self-loops of these, and searches that read leaves.
     """
-    k_search_batch(*pages[:3], *pages[5:], src, dst, *how, slots, live, totals)
+    totals = np.zeros(5, np.int64)
+    k_search_batch(*pages[:3], *pages[5:], *edges, *how, slots, live, totals)
+    return totals.tolist()

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.control import declare
+from dynstore.cuda.grid import ARRIVALS, SUMS
+from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore.stores.paged.cuda import Leaves, Stored, d_find_bits, d_is_valid, d_open_leaf
 from dynstore.stores.paged.layout import LEAF_BITS
 
 if TYPE_CHECKING:
+    from dynstore.backend import Backend
     from dynstore.typing import Array
 
 __all__ = ["search_batch"]
+
+LIVE, LIVE_LOOPS, DEAD, DEAD_LOOPS, SEARCHES = declare(
+    "search of pages", LIVE=0, LIVE_LOOPS=1, DEAD=2, DEAD_LOOPS=3, SEARCHES=4
+)
 
 
 @device
@@ -107,11 +115,11 @@ def d_find_twin(src, dst, row, destination):
 @kernel
 def k_search_batch(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, offsets, valid, passing, src, dst, mirrored,
-    every_slot, slots, live, totals,
+    every_slot, slots, live, control, mailbox, ticket,
 ):  # fmt: skip
     """Warps stride over 32 edges at a time: write slots and bits of those that are in pages, and count them.
 
-    Of a mirrored batch the lane of (u, v), u <= v, writes (v, u), too.
+    Of a mirrored batch the lane of (u, v), u <= v, writes (v, u), too. The last block posts the counts.
     """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
@@ -143,28 +151,32 @@ def k_search_batch(
             else:
                 num_dead += count
                 dead_loops += loop
-    d_add_total(totals, 0, num_live)
-    d_add_total(totals, 1, live_loops)
-    d_add_total(totals, 2, num_dead)
-    d_add_total(totals, 3, dead_loops)
-    d_add_total(totals, 4, searched)
+    d_add_total(control, LIVE, num_live)
+    d_add_total(control, LIVE_LOOPS, live_loops)
+    d_add_total(control, DEAD, num_dead)
+    d_add_total(control, DEAD_LOOPS, dead_loops)
+    d_add_total(control, SEARCHES, searched)
+    d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
 
 @device
-def d_add_total(totals, place, value):
+def d_add_total(control, place, value):
     """Add the lanes' values to a total; one atomic add a warp. All lanes call."""
     total = d_sum_lanes(value)
     if d_lane() == 0 and total != 0:
-        cuda.atomic.add(totals, place, total)
+        cuda.atomic.add(control, place, total)
 
 
 def search_batch(
-    pages: tuple[Any, ...], src: Array, dst: Array, how: tuple[bool, bool], slots: Array, live: Array, totals: Array
-) -> None:
-    """Write slots and liveness of the edges that are in pages; all others stay as they are.
-
-    ``pages``: the arrays of leaves, where words lie, offsets, bits, words of the filter. ``how``: whether the batch is
-    mirrored, and whether every slot is wanted. ``totals``: live ones, loops of these, dead ones, loops of these,
-    searches; all 0 before.
-    """
-    k_search_batch.launch_strided(src.shape[0], *pages, src, dst, *how, slots, live, totals)
+    backend: Backend,
+    pages: tuple[Any, ...],
+    edges: tuple[Array, Array],
+    how: tuple[bool, bool],
+    slots: Array,
+    live: Array,
+) -> list[int]:
+    """Write slots and liveness of the edges that are in pages; see the host's ``search_batch``."""
+    control, mailbox = backend.zeros(SUMS, np.int64), Mailbox(backend)
+    ticket = mailbox.next_ticket()
+    k_search_batch.launch_strided(edges[0].shape[0], *pages, *edges, *how, slots, live, control, mailbox.words, ticket)
+    return mailbox.read(backend, ticket)[: SEARCHES + 1]
