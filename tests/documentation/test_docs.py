@@ -30,8 +30,8 @@ USER_PAGES = [
 ]
 USER_NAMES = [str(page.relative_to(ROOT)) for page in USER_PAGES]
 MAX_WIDTH = 100
-# Digits alone may be a commit, too, but neither those of a DOI nor round numbers in a command.
-COMMIT = re.compile(r"(?<![\w.])(?!\d+000\b)[0-9a-f]{7,40}\b")
+# Digits alone may be a commit, too, but neither those of a DOI nor round numbers or sizes in a command.
+COMMIT = re.compile(r"(?<![\w.])(?<!--piece )(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
 # libraries of pages that cannot run without them

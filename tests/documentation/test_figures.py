@@ -34,13 +34,13 @@ def _costs(name: str) -> dict[int, Source]:
 
 
 def _own(algorithm: str) -> dict[int, Source]:
-    file = "h200/ranks-own-weak-rmat22"
+    file = "h100/ranks-own-weak-rmat22"
     found = {
         1: Source(file, "own: ShardedGraph, 2 ranks", algorithm),
         2: Source(file, "own: DynamicGraph", algorithm),
     }
     if algorithm not in ("sssp", "triangle_count"):
-        found[3] = Source("h200/ranks-cugraph-rmat22", "cugraph: MGGraph, 2 ranks", algorithm)
+        found[3] = Source("h100/ranks-cugraph-rmat22", "cugraph: MGGraph, 2 ranks", algorithm)
     return found
 
 
@@ -72,7 +72,7 @@ ROWS: list[tuple[str, str, dict[int, Source]]] = [
         1: Source("h100/out-of-core-rmat27-sssp", "hybrid, resident 0", "sssp"),
         2: Source("h100/out-of-core-rmat27-sssp", "zero-copy, resident 0", "sssp"),
     }),
-    (MANY, "make the graph anew", {3: Source("h200/ranks-cugraph-rmat22", "cugraph: MGGraph, 2 ranks", None, "build")}),
+    (MANY, "make the graph anew", {3: Source("h100/ranks-cugraph-rmat22", "cugraph: MGGraph, 2 ranks", None, "build")}),
     (MANY, "bfs", _own("bfs")),
     (MANY, "pagerank, 10 iterations", _own("pagerank")),
     (MANY, "weakly connected components", _own("weakly_connected_components")),
