@@ -1,8 +1,9 @@
 """What edges in host memory cost: ``python -m dynstore.benchmarks.costs.host_memory``.
 
 One R-MAT graph is kept in the GPU's memory, in host memory in place (``gpma+``), and in host memory in pages with a
-delta (``paged``), one after the other. Each is built in pieces. Then batches of edges are inserted, and as many of the
-oldest ones are deleted; with ``--inserts``, batches are then inserted in a row, so that some of them write new pages.
+delta (``paged``), with and without copies of pages that stay on the GPU, one after the other. Each is built in pieces.
+Then batches of edges are inserted, and as many of the oldest ones are deleted; with ``--inserts``, batches are then
+inserted in a row, so that some of them write new pages.
 At the end some algorithms run. Rows are drawn on the device before the clock starts. A time is that of a whole call.
 """
 
@@ -35,6 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "device": {"store": "gpma+"},
     "host, in place": {"store": "gpma+", "memory": "host"},
     "host, pages": {"store": "paged", "memory": "host"},
+    "host, pages, none kept": {"store": "paged", "memory": "host", "resident_share": 0.0},
 }
 WARM_UP = 2
 ITERATIONS = 10
@@ -151,6 +153,8 @@ def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes, say: Callable[[str],
         timed("insert", G.insert_edges, entering, keep=step >= WARM_UP)
         timed("delete", G.delete_edges, leaving, keep=step >= WARM_UP)
         timed("look up", G.has_edges, entering[:2], keep=step >= WARM_UP)
+        older = rows.draw(start - first - batch, start - first)[:2]  # of those that the graph was built of
+        timed("look up older ones", G.has_edges, older, keep=step >= WARM_UP)
     say(f"{G.number_of_edges()} edges after {sizes.steps} steps")
     merges = G.statistics().get("merges", 0)
     for first in range(sizes.num_rows - sizes.inserts * batch, sizes.num_rows, batch):
@@ -183,7 +187,7 @@ def _show(found: dict[str, dict[str, list[float]]], sizes: Sizes) -> None:
                 cells.append(f"{times[name][0] / 1e9:.3f} GB")
             elif name == "merges in a row":
                 cells.append(f"{times[name][0]:.0f}")
-            elif name in ("insert", "delete", "look up", "insert, in a row"):
+            elif name.startswith(("insert", "delete", "look up")):
                 cells.append(f"{percentiles(times[name])['median_ms']:.3f} ({max(times[name]):.1f})")
             else:
                 cells.append(f"{min(times[name]):.3f}")
@@ -197,16 +201,21 @@ def _show(found: dict[str, dict[str, list[float]]], sizes: Sizes) -> None:
 
 def _rows(found: dict[str, dict[str, list[float]]], device: str, batch: int, edges: int) -> list[dict[str, Any]]:
     """Return the rows of the results; those of insertions have the bytes in host memory."""
-    return [
-        {
-            "store": f"{name}, {kind}", "device": device, "operation": "total", "algorithm": None, "batch": batch,
-            "edges": edges, "steps": len(values), **percentiles(values),
-            "bytes": round(times["host bytes"][0]) if name == "insert" else None,
-        }
-        for kind, times in found.items()
-        for name, values in times.items()
-        if not name.endswith("bytes") and name != "merges in a row"
-    ]  # fmt: skip
+    rows = []
+    for kind, times in found.items():
+        chosen = {name: values for name, values in times.items() if not name.endswith("bytes")}
+        merges, several = chosen.pop("merges in a row")[0], chosen.get("insert, in a row")
+        if several is not None:
+            chosen[f"insert, in a row: all, {merges:.0f} of them with a merge"] = [sum(several)]
+        rows += [
+            {
+                "store": f"{name}, {kind}", "device": device, "operation": "total", "algorithm": None, "batch": batch,
+                "edges": edges, "steps": len(values), **percentiles(values),
+                "bytes": round(times["host bytes"][0]) if name == "insert" else None,
+            }
+            for name, values in chosen.items()
+        ]  # fmt: skip
+    return rows
 
 
 def main(arguments: list[str] | None = None) -> None:

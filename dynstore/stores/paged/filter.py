@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EdgeFilter"]
 
-# 16 edges have so many words of 64 bits: 12 bits an edge. Of edges that are not there, about one in 80 passes.
+# 16 edges have so many words of 64 bits: 12 bits an edge. Of edges that are not there, about one in 100 passes.
 WORDS = 3
 # Bits of an edge; their places are six bits each of a hash of 32.
 BITS = 5

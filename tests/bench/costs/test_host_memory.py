@@ -17,7 +17,8 @@ from dynstore.errors import InputError
 @pytest.fixture(autouse=True)
 def small_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small graphs have pages."""
-    monkeypatch.setitem(KINDS, "host, pages", {**KINDS["host, pages"], "delta_edges": 50})
+    for kind in ("host, pages", "host, pages, none kept"):
+        monkeypatch.setitem(KINDS, kind, {**KINDS[kind], "delta_edges": 50, "delta_share": 0.1})
 
 
 def test_each_kind_does_the_same_operations() -> None:
@@ -65,11 +66,14 @@ def test_it_prints_a_row_for_each_operation(capsys: pytest.CaptureFixture[str]) 
 
 def test_the_document_has_a_row_for_each_time(tmp_path: Path) -> None:
     file = tmp_path / "costs.json"
-    main(["--scale", "6", "--batch", "20", "--steps", "2", "--device", "cpu", "--json", str(file)])
+    main(["--scale", "6", "--batch", "20", "--steps", "2", "--inserts", "3", "--device", "cpu", "--json", str(file)])
     document = json.loads(file.read_text())
     check_document(document)
     rows = {row["store"]: row for row in document["rows"]}
-    assert len(rows) == 7 * len(KINDS)
+    assert len(rows) == 10 * len(KINDS)
+    several = next(row for name, row in rows.items() if name.startswith("insert, in a row: all"))
+    assert several["steps"] == 1
+    assert several["median_ms"] > rows["insert, in a row, device"]["median_ms"]
     assert rows["insert, host, pages"]["bytes"] > 0
 
 
