@@ -246,9 +246,16 @@ class PageReader:
             return np.full(pages.shape, self._way == "zero-copy")
         if self._links is None:
             self._links = find_links(self.packed.backend, self.packed.words, self.packed.words_on_host)
-        direct_seconds = wanted[pages] / self._links.requests_a_second
-        found: np.ndarray = direct_seconds < demand.sizes[pages] / self._links.bytes_a_second
-        return found
+        seconds = wanted[pages] / self._links.requests_a_second
+        seconds_of_copy = demand.sizes[pages] / self._links.bytes_a_second
+        in_place: np.ndarray = seconds < seconds_of_copy
+        if self._resident is not None:  # pages that passes have read in place for long are copied, if they can stay
+            spent = self._resident.seconds_in_place(self.packed, demand.weighted)
+            is_read_often = in_place & (spent[pages] >= seconds_of_copy)
+            if is_read_often.any() and self._resident.has_room(self.packed, demand.weighted):
+                in_place &= ~is_read_often
+            spent[pages[in_place]] += seconds[in_place]
+        return in_place
 
     def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand, taken: list[Taken]) -> Iterator[Piece]:
         """Copy pages to the buffers, neighbours together, and yield them. Append those that stay to ``taken``."""

@@ -46,19 +46,21 @@ class Taken(NamedTuple):
 class ResidentPages:
     """Pages that stay on the device: the first ones that passes copy, until there is no more room.
 
-    A page that is there stays. If new pages replaced the oldest ones, a repeated pass over all pages would find none of
+    A page that passes read in place is copied, too, once they have read it for as long as a copy takes. A page that is
+    there stays. If new pages replaced the oldest ones, a repeated pass over all pages would find none of
     them. Pages with weights are kept apart from pages without. Several threads may read and add pages at the same time.
 
     Parameters
     ----------
     limit : callable
-        Returns how many bytes the pages may take. It is called when the first page is added: once for pages without
-        weights, and once for pages with weights.
+        Returns how many bytes the pages may take. It is called when the first page is to be added: once for pages
+        without weights, and once for pages with weights.
     """
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit, self._lock = limit, Lock()
         self._shelves: dict[bool, _Shelf] = {}
+        self._in_place: dict[bool, np.ndarray] = {}
 
     @property
     def nbytes(self) -> int:
@@ -69,6 +71,24 @@ class ResidentPages:
         """Return the pages that are there, or None. Work that is launched now on the current stream can read them."""
         shelf = self._shelves.get(weighted)
         return None if shelf is None else shelf.find()
+
+    def seconds_in_place(self, packed: PagedRows, weighted: bool) -> np.ndarray:
+        """Return for how long passes have read each page in place, shape (P,), float64; passes add their time to it.
+
+        Passes of several threads may lose some of it.
+        """
+        return self._in_place.setdefault(weighted, np.zeros(packed.num_pages))
+
+    def has_room(self, packed: PagedRows, weighted: bool) -> bool:
+        """Return whether all pages that were to stay could, so that there may be room for more."""
+        with self._lock:
+            return self._open(packed, weighted).has_room
+
+    def _open(self, packed: PagedRows, weighted: bool) -> _Shelf:
+        """Return the room for pages; it is made when this is first called."""
+        if weighted not in self._shelves:
+            self._shelves[weighted] = _Shelf(packed, weighted, self._limit())
+        return self._shelves[weighted]
 
     def take(self, packed: PagedRows, pages: np.ndarray, columns: Sequence[Array]) -> list[Taken]:
         """Start copying neighbouring pages on the current stream: the first ones, as many as there is room for.
@@ -88,10 +108,9 @@ class ResidentPages:
         """
         weighted = len(columns) > 1
         with self._lock:
-            if weighted not in self._shelves:
-                self._shelves[weighted] = _Shelf(packed, weighted, self._limit())
-            begins, ends = self._shelves[weighted].reserve(pages)
-        return self._shelves[weighted].write(pages, columns, begins, ends) if ends[0].size else []
+            shelf = self._open(packed, weighted)
+            begins, ends = shelf.reserve(pages)
+        return shelf.write(pages, columns, begins, ends) if ends[0].size else []
 
     def show(self, weighted: bool, taken: list[Taken]) -> None:
         """Let later passes read the pages that were added on the current stream."""
@@ -119,7 +138,7 @@ class _Shelf:
             ]
         except OutOfMemoryError:  # then no page stays
             self.columns = [backend.nothing(dtype) for dtype in dtypes]
-        self._filled = [0] * len(bounds)
+        self._filled, self.has_room = [0] * len(bounds), self.columns[0].shape[0] > 0
         self._places = [np.zeros(packed.num_pages + 1, np.int64) for _ in bounds]
         self._is_there = np.zeros(packed.num_pages, bool)
         self._shown: Resident | None = None
@@ -141,6 +160,7 @@ class _Shelf:
         ends = [end[:count] for end in ends]
         if count:
             self._filled = [int(end[-1]) for end in ends]
+        self.has_room &= count == pages.size
         return begins, ends
 
     def write(

@@ -279,6 +279,34 @@ def test_copied_pages_stay_for_all_readers_until_there_is_no_room(
     assert not limits
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_pages_that_searches_read_in_place_again_and_again_stay_while_there_is_room(share: float) -> None:
+    G = make_graph("cpu", True, 150, 9000)
+    packed = pack(G)
+    assert packed.num_pages > 4
+    resident = ResidentPages(lambda: int(share * packed.words.nbytes))
+    size, distances, read = int(packed.page_bytes().sum()), dynstore.bfs(G, 3)["distance"].to_numpy(), []
+    for _ in range(60):
+        # Reading all lines of a page in place takes a twentieth of the time of a copy.
+        reader = PageReader(packed, "auto", resident, Links(1e9, 20e9 / 128))
+        assert bfs(reader, 3)[0].tolist() == distances.tolist()
+        read.append((reader.traffic.direct_requests, reader.traffic.copied_pages))
+    copied = sum(pages for _, pages in read)
+    assert read[0][0] > 0
+    assert read[0][1] <= 1  # hardly any was read for long
+    assert read[-1] == read[-2]
+    if share == 0:
+        assert copied == 0
+        assert resident.nbytes == 0
+    elif share == 1:
+        assert read[-1] == (0, 0)  # all that searches read is there
+        assert 0 < copied <= packed.num_pages
+    else:
+        assert 0 < resident.nbytes <= 0.4 * size + 4
+        assert 0 < read[-1][0] < read[0][0]
+        assert read[-1][1] == 0
+
+
 def test_without_room_on_the_device_no_page_stays(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     G = make_graph("cpu", True)
     rows = G.snapshot().compact()
