@@ -138,7 +138,8 @@ class _Shelf:
             ]
         except OutOfMemoryError:  # then no page stays
             self.columns = [backend.nothing(dtype) for dtype in dtypes]
-        self._filled, self.has_room = [0] * len(bounds), self.columns[0].shape[0] > 0
+        self._filled = [0] * len(bounds)
+        self.has_room: bool = self.columns[0].shape[0] > 0
         self._places = [np.zeros(packed.num_pages + 1, np.int64) for _ in bounds]
         self._is_there = np.zeros(packed.num_pages, bool)
         self._shown: Resident | None = None
@@ -160,7 +161,7 @@ class _Shelf:
         ends = [end[:count] for end in ends]
         if count:
             self._filled = [int(end[-1]) for end in ends]
-        self.has_room &= count == pages.size
+        self.has_room = self.has_room and count == pages.size
         return begins, ends
 
     def write(
