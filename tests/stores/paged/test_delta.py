@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -157,8 +159,8 @@ def test_a_delta_may_be_settled_by_another_thread_at_any_time(weighted: bool, de
     runs, changed = delta._runs, [0, 5, 12, 22, 44, 209]
 
     def racing() -> Delta:
-        other = object.__new__(SettledElsewhere)
-        other._backend, other._present = backend, runs
+        other = SettledElsewhere(backend, np.dtype(np.int32), None)
+        other._runs = runs
         return other
 
     assert racing().num_edges == len(edges)
@@ -172,3 +174,24 @@ def test_a_delta_may_be_settled_by_another_thread_at_any_time(weighted: bool, de
     after, found, _ = racing().delete(batch(changed, 0.0))
     assert found == len(edges.keys() & wanted.keys())
     check(backend, after, {key: edges[key] for key in edges.keys() - wanted.keys()}, weighted)
+
+
+def test_threads_that_read_settle_a_delta_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, together, calls = get_backend("cpu"), Delta._together, []
+    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 1000, 10)), "replace")
+    delta, _, _ = delta.insert(edges_of(backend, [1, 2]), "replace")
+
+    def slowly(delta: Delta, runs: Any) -> Any:
+        calls.append(runs)
+        time.sleep(0.05)
+        return together(delta, runs)
+
+    monkeypatch.setattr(Delta, "_together", slowly)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(delta.columns)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+    assert [columns[0] is found[0][0] for columns in found] == [True] * 4

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.bits import full_words, unpack_bits
+from dynstore.locks import Lock
 from dynstore.snapshot import GapCSR
 from dynstore.stores.table.selection import Columns, select
 
@@ -44,6 +45,10 @@ class _Runs(NamedTuple):
     @property
     def num_edges(self) -> int:
         return _length(self.large) + _length(self.small) - self.num_dead
+
+    @property
+    def are_one(self) -> bool:
+        return not self.num_dead and not _length(self.small)
 
 
 class _Found(NamedTuple):
@@ -88,14 +93,14 @@ class Delta:
     _runs: _Runs
 
     def __init__(self, backend: Backend, vertex_dtype: np.dtype, weight_dtype: np.dtype | None) -> None:
-        self._backend = backend
+        self._backend, self._lock = backend, Lock()
         none = backend.nothing(vertex_dtype)
         edges = none, none, None if weight_dtype is None else backend.nothing(weight_dtype)
         self._runs = _Runs(edges, edges, full_words(backend, 0))
 
     def _with(self, runs: _Runs) -> Delta:
         twin = object.__new__(Delta)
-        twin._backend, twin._runs = self._backend, runs
+        twin._backend, twin._runs, twin._lock = self._backend, runs, Lock()
         return twin
 
     @property
@@ -164,10 +169,15 @@ class Delta:
         return self._together(runs) if runs.num_moved >= size or runs.num_dead > MAX_DEAD * size else runs
 
     def settle(self) -> Delta:
-        """Make one run of both, and return the delta, whose edges stay the same."""
-        runs = self._runs
-        if runs.num_dead or _length(runs.small):
-            self._runs = self._together(runs)
+        """Make one run of both, and return the delta, whose edges stay the same.
+
+        Several threads may call this at once: one of them makes the run.
+        """
+        if not self._runs.are_one:
+            with self._lock:
+                runs = self._runs
+                if not runs.are_one:
+                    self._runs = self._together(runs)
         return self
 
     def _together(self, runs: _Runs) -> _Runs:
