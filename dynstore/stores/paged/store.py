@@ -315,7 +315,8 @@ class PagedStore(DerivedSlots):
     # ------------------------------------------------------------------ the store as a whole
 
     def copy(self) -> Self:
-        """Return a deep copy, which shares the pages and the delta: nothing writes these."""
+        """Return a deep copy, which shares the pages and the delta: nothing writes these, once the delta is one run."""
+        self._delta.settle()
         twin = self._twin()
         twin._valid = self.backend.copies(self._valid)[0]
         twin._shown, twin._is_stale, twin._spare = None, True, SpareMemory(self.backend)

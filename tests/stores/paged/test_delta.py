@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -123,3 +125,73 @@ def test_rows_of_a_delta_begin_where_they_are(num_vertices: int, backend_name: s
     assert backend.to_host(rows.offsets).tolist() == [0, 0, 4, 4, 7, 7, 7, 7, 8, 8, 8, 8][: num_vertices + 1]
     assert backend.to_host(rows.indices).tolist() == [2, 5, 6, 8, 0, 1, 11, 7]
     assert rows.is_packed
+
+
+class SettledElsewhere(Delta):
+    """A delta that another thread settles right after each read of its runs."""
+
+    @property
+    def _runs(self) -> Any:
+        runs = self._present
+        self._present = self._together(runs)
+        return runs
+
+    @_runs.setter
+    def _runs(self, runs: Any) -> None:
+        self._present = runs
+
+
+@crossed(weighted=[False, True], dead=[False, True], backend_name=DEVICES)
+def test_a_delta_may_be_settled_by_another_thread_at_any_time(weighted: bool, dead: bool, backend_name: str) -> None:
+    backend, edges = get_backend(backend_name), {}
+    delta = Delta(backend, np.dtype(np.int32), np.dtype(np.float32) if weighted else None)
+
+    def batch(numbers: Any, weight: float) -> EdgeBatch:
+        plain, weights = edges_of(backend, numbers), np.full(len(numbers), weight, np.float32)
+        return EdgeBatch(plain.src, plain.dst, backend.asarray(weights) if weighted else None)
+
+    for numbers, weight in ((range(0, 1100, 11), 2.0), (range(5, 100, 7), 3.0)):
+        delta, _, _ = delta.insert(batch(numbers, weight), "replace")
+        edges |= {divmod(number, 100): weight if weighted else 1.0 for number in numbers}
+    if dead:
+        delta, _, _ = delta.delete(batch([11, 33], 0.0))
+        del edges[0, 11], edges[0, 33]
+    runs, changed = delta._runs, [0, 5, 12, 22, 44, 209]
+
+    def racing() -> Delta:
+        other = SettledElsewhere(backend, np.dtype(np.int32), None)
+        other._runs = runs
+        return other
+
+    assert racing().num_edges == len(edges)
+    check(backend, racing(), edges, weighted)
+    for how in ("replace", "add"):
+        after, found, _ = racing().insert(batch(changed, 4.0), how)  # type: ignore[arg-type]
+        former = {key: edges.get(key, 0.0) if how == "add" else 0.0 for key in (divmod(n, 100) for n in changed)}
+        wanted = {key: weight + 4.0 if weighted else 1.0 for key, weight in former.items()}
+        assert found == len(edges.keys() & wanted.keys())
+        check(backend, after, edges | wanted, weighted)
+    after, found, _ = racing().delete(batch(changed, 0.0))
+    assert found == len(edges.keys() & wanted.keys())
+    check(backend, after, {key: edges[key] for key in edges.keys() - wanted.keys()}, weighted)
+
+
+def test_threads_that_read_settle_a_delta_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, together, calls = get_backend("cpu"), Delta._together, []
+    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 1000, 10)), "replace")
+    delta, _, _ = delta.insert(edges_of(backend, [1, 2]), "replace")
+
+    def slowly(delta: Delta, runs: Any) -> Any:
+        calls.append(runs)
+        time.sleep(0.05)
+        return together(delta, runs)
+
+    monkeypatch.setattr(Delta, "_together", slowly)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(delta.columns)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+    assert [columns[0] is found[0][0] for columns in found] == [True] * 4

@@ -245,6 +245,19 @@ def test_copies_share_pages(backend_name: str) -> None:
     assert not twin.has_edges((src[:5], dst[:5])).any()
 
 
+def test_a_copy_shares_a_delta_that_no_read_changes(backend_name: str) -> None:
+    """So the graph and the copy may be used at once by threads with different streams."""
+    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 40})
+    for seed, count in ((1, 100), (2, 20), (3, 2)):
+        G.insert_edges(some_edges(count, seed))
+    twin = G.copy()
+    delta: Any = G._out._delta  # type: ignore[attr-defined]
+    assert twin._out._delta is delta  # type: ignore[attr-defined]
+    runs = delta._runs
+    twin.edge_table()
+    assert delta._runs is runs
+
+
 def test_in_pieces_smaller_than_the_graph(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "PIECE_LEAVES", 32)
     monkeypatch.setattr("dynstore.stores.paged.merging.PIECE_LEAVES", 1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.bits import full_words, unpack_bits
+from dynstore.locks import Lock
 from dynstore.snapshot import GapCSR
 from dynstore.stores.table.selection import Columns, select
 
@@ -41,6 +42,14 @@ class _Runs(NamedTuple):
     num_dead: int = 0
     num_moved: int = 0
 
+    @property
+    def num_edges(self) -> int:
+        return _length(self.large) + _length(self.small) - self.num_dead
+
+    @property
+    def are_one(self) -> bool:
+        return not self.num_dead and not _length(self.small)
+
 
 class _Found(NamedTuple):
     """Where edges are in the runs.
@@ -66,7 +75,7 @@ class _Found(NamedTuple):
 
 
 class Delta:
-    """Edges on the device, in two sorted runs. A delta never changes: an update returns another one.
+    """Edges on the device, in two sorted runs. A delta keeps its edges: an update returns another one.
 
     An insertion merges its edges into the small run. When insertions have written as many edges to the small run as
     the large one has, both become one. So the large run is not written for each batch, and all edges are moved a few
@@ -80,22 +89,23 @@ class Delta:
         No weights if None.
     """
 
+    # Another thread that reads may put them together at any time, so each method reads this once.
     _runs: _Runs
 
     def __init__(self, backend: Backend, vertex_dtype: np.dtype, weight_dtype: np.dtype | None) -> None:
-        self._backend = backend
+        self._backend, self._lock = backend, Lock()
         none = backend.nothing(vertex_dtype)
         edges = none, none, None if weight_dtype is None else backend.nothing(weight_dtype)
         self._runs = _Runs(edges, edges, full_words(backend, 0))
 
     def _with(self, runs: _Runs) -> Delta:
         twin = object.__new__(Delta)
-        twin._backend, twin._runs = self._backend, runs
+        twin._backend, twin._runs, twin._lock = self._backend, runs, Lock()
         return twin
 
     @property
     def num_edges(self) -> int:
-        return _length(self._runs.large) + _length(self._runs.small) - self._runs.num_dead
+        return self._runs.num_edges
 
     @property
     def nbytes(self) -> int:
@@ -125,7 +135,7 @@ class Delta:
         found, (src, dst, places, rows) = _search_new(self._backend, runs, batch, elsewhere)
         valid, num_dead, adding = runs.valid, runs.num_dead, on_duplicate == "add"
         if weights is not None and found.num_large:  # these edges move to the small run, with their new weights
-            valid, num_dead = self._cleared(found), num_dead + found.num_large
+            valid, num_dead = self._cleared(valid, found), num_dead + found.num_large
             if adding:
                 weights = weights + self._weights_in(runs.large, found.slots, found.slots >= 0)
         small = self._merged(runs.small, (src, dst, None if weights is None else weights[rows]), places)
@@ -141,10 +151,10 @@ class Delta:
         """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
         if not len(batch):
             return self, 0, 0
-        runs, found = self._runs, _search(self._backend, self._runs, batch.src, batch.dst)
-        valid, small = runs.valid, runs.small
+        runs = self._runs
+        found, valid, small = _search(self._backend, runs, batch.src, batch.dst), runs.valid, runs.small
         if found.num_large:
-            valid = self._cleared(found)
+            valid = self._cleared(valid, found)
         if found.num_small:
             kept = self._backend.empty(_length(small), np.bool_)
             kept.fill(True)
@@ -159,10 +169,15 @@ class Delta:
         return self._together(runs) if runs.num_moved >= size or runs.num_dead > MAX_DEAD * size else runs
 
     def settle(self) -> Delta:
-        """Make one run of both, and return the delta, whose edges stay the same."""
-        runs = self._runs
-        if runs.num_dead or _length(runs.small):
-            self._runs = self._together(runs)
+        """Make one run of both, and return the delta, whose edges stay the same.
+
+        Several threads may call this at once: one of them makes the run.
+        """
+        if not self._runs.are_one:
+            with self._lock:
+                runs = self._runs
+                if not runs.are_one:
+                    self._runs = self._together(runs)
         return self
 
     def _together(self, runs: _Runs) -> _Runs:
@@ -187,9 +202,9 @@ class Delta:
         self._backend.kernels("dynstore.stores.table", "merging").merge_in(self._backend, old, added, places, out)
         return out
 
-    def _cleared(self, found: _Found) -> Array:
+    def _cleared(self, valid: Array, found: _Found) -> Array:
         """Return the bits of the large run without those of found edges."""
-        valid = self._runs.valid.copy()
+        valid = valid.copy()
         slots = found.slots[found.slots >= 0]
         self._backend.kernels("dynstore.stores.paged").write_bits(valid, slots, False)
         return valid
@@ -206,7 +221,8 @@ class Delta:
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
         """Return which edges are there, bool, shape (B,), and their weights, 0 for others; None if unweighted."""
-        runs, found = self._runs, _search(self._backend, self._runs, src, dst)
+        runs = self._runs
+        found = _search(self._backend, runs, src, dst)
         in_large = found.slots >= 0
         there = found.there | in_large
         if runs.large[2] is None:
@@ -235,11 +251,12 @@ class Delta:
 
     def rows(self, num_vertices: int) -> GapCSR:
         """Return all edges as rows without gaps. They become one run for this."""
-        backend, (src, dst, weights) = self._backend, self.columns
+        backend, runs = self._backend, self.settle()._runs
+        src, dst, weights = runs.large
         offsets = backend.empty(num_vertices + 1, src.dtype)
         kernels = backend.kernels("dynstore.stores.table", "merging")
         kernels.shift_offsets(backend.nothing(src.dtype), src, 1, offsets)
-        return GapCSR(backend, offsets, src, dst, self._runs.valid, weights, _length((src, dst, weights)))
+        return GapCSR(backend, offsets, src, dst, runs.valid, weights, runs.num_edges)
 
 
 def _search(backend: Backend, runs: _Runs, src: Array, dst: Array) -> _Found:
