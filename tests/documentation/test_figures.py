@@ -29,7 +29,8 @@ def _costs(name: str) -> dict[int, Source]:
     return {
         1: Source(file, f"{name}, device"),
         2: Source(file, f"{name}, host, in place"),
-        3: Source("h100/host-pages-rmat24", f"{name}, host, pages"),
+        3: Source(file, f"{name}, host, pages"),
+        4: Source(file, f"{name}, host, pages, none kept"),
     }
 
 
@@ -62,7 +63,8 @@ def _total(file: str, usual: str, ours: str) -> dict[int, Source]:
 
 # Page, how a row of a table begins, and the sources of its cells by column.
 ROWS: list[tuple[str, str, dict[int, Source]]] = [
-    *((LARGER, name, _costs(name)) for name in ("insert", "delete", "look up", "bfs", "components")),
+    *((LARGER, name, _costs(name)) for name in ("insert", "delete", "look up older ones", "bfs", "components")),
+    (LARGER, "look up |", _costs("look up")),
     (LARGER, "pagerank, 10 iterations", _costs("pagerank, 10 iterations")),
     (LARGER, "pagerank, an iteration", {
         1: Source("h100/out-of-core-rmat28", "hybrid, resident 0", "pagerank"),

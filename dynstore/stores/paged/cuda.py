@@ -23,6 +23,7 @@ __all__ = [
     "d_fetch_leaf",
     "d_find_bits",
     "d_find_leaf",
+    "d_find_pair",
     "d_find_row",
     "d_find_start",
     "d_is_valid",
@@ -345,6 +346,20 @@ def d_find_bits(offsets, row, column, num_words):
         bits |= one << np.uint64((second >> (6 * k)) & 63)
     slot = begin + ((first * (offsets[row + 1] - begin)) >> 32)
     return min(slot * WORDS >> 4, num_words - 1), bits
+
+
+@device
+def d_find_pair(src, dst, row, column):
+    """Return where an edge is among sorted ones, or would be."""
+    low, high = np.int64(0), np.int64(src.shape[0])
+    while low < high:
+        middle = (low + high) >> 1
+        other = src[middle]
+        if other < row or (other == row and dst[middle] < column):
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel

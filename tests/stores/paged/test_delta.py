@@ -94,6 +94,15 @@ def test_an_insertion_writes_the_large_run_only_when_as_much_was_moved(backend_n
     assert moved == [(5, True), (15, True), (30, True), (50, True), (75, True), (0, False), (5, False), (15, False)]
 
 
+def test_a_batch_of_known_edges_writes_nothing(backend_name: str) -> None:
+    backend = get_backend(backend_name)
+    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(50)), "replace")
+    delta, _, _ = delta.insert(edges_of(backend, [60, 61]), "replace")
+    again, found, _ = delta.insert(edges_of(backend, [3, 4, 60]), "replace")
+    assert found == 3
+    assert again is delta
+
+
 def test_deleted_edges_of_the_large_run_are_dropped_when_they_are_many(backend_name: str) -> None:
     backend = get_backend(backend_name)
     delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(80)), "replace")

@@ -59,7 +59,8 @@ class _Found(NamedTuple):
     slots : array, shape (B,), int64
         Places in the large run; -1 for edges that are not there.
     places : array, shape (B,), int64
-        Places in the small run; for edges that are not there, those of the next larger ones.
+        Places in the small run; for edges that are not there, those of the next larger ones. If new edges are listed,
+        the places are those in the small run that has these, too.
     there : array, shape (B,), bool
         Whether an edge is in the small run.
     num_large, num_small, num_loops : int
@@ -133,6 +134,9 @@ class Delta:
             return self, 0, 0
         runs, weights = self._runs, batch.weights
         found, (src, dst, places, rows) = _search_new(self._backend, runs, batch, elsewhere)
+        counts = found.num_large + found.num_small, found.num_loops if batch.num_loops else 0
+        if weights is None and not len(src):  # all are there
+            return self, *counts
         valid, num_dead, adding = runs.valid, runs.num_dead, on_duplicate == "add"
         if weights is not None and found.num_large:  # these edges move to the small run, with their new weights
             valid, num_dead = self._cleared(valid, found), num_dead + found.num_large
@@ -144,8 +148,7 @@ class Delta:
             assert stored is not None
             stored[changed] = values + stored[changed] if adding else values
         after = _Runs(runs.large, small, valid, num_dead, runs.num_moved + _length(small))
-        loops = found.num_loops if batch.num_loops else 0
-        return self._with(self._balanced(after)), found.num_large + found.num_small, loops
+        return self._with(self._balanced(after)), *counts
 
     def delete(self, batch: EdgeBatch) -> tuple[Delta, int, int]:
         """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
@@ -261,11 +264,10 @@ class Delta:
 
 def _search(backend: Backend, runs: _Runs, src: Array, dst: Array) -> _Found:
     """Find edges in any order; they may be no vertices."""
-    count, nothing = int(src.shape[0]), (backend.nothing(src.dtype),) * 2 + (backend.nothing(np.int64),) * 3
+    count, none, no_list = int(src.shape[0]), backend.nothing(np.int64), backend.nothing(src.dtype)
     found = tuple(backend.empty_arena((count, np.int64), (count, np.int64), (count, np.bool_)))
-    *counts, _ = _kernels(backend).search_runs(
-        backend, _arrays(runs), (src, dst), found, nothing[:4], nothing[4], False
-    )
+    listed, elsewhere = (no_list, no_list, none, none), none
+    *counts, _ = _kernels(backend).search_runs(backend, _arrays(runs), (src, dst), found, listed, elsewhere, False)
     return _Found(*found, *counts)
 
 

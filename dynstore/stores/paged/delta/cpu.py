@@ -19,7 +19,7 @@ __all__ = ["search_runs"]
 
 @njit(cache=True, nogil=True)
 def k_search_runs(
-    large_src, large_dst, valid, small_src, small_dst, src, dst, elsewhere, moving, slots, places, there,
+    large_src, large_dst, valid, small_src, small_dst, src, dst, elsewhere, takes_large, slots, places, there,
     new_src, new_dst, new_places, rows, totals,
 ):  # fmt: skip
     """Write where edges are in each run, count them, and list new ones."""
@@ -37,7 +37,7 @@ def k_search_runs(
             continue
         to = totals[3]
         places[i] += to
-        if not in_small and (moving or not in_large) and (elsewhere.shape[0] == 0 or elsewhere[i] < 0):
+        if not in_small and (takes_large or not in_large) and (elsewhere.shape[0] == 0 or elsewhere[i] < 0):
             new_src[to], new_dst[to], new_places[to] = u, v, place
             if rows.shape[0] > 0:
                 rows[to] = i
@@ -51,7 +51,7 @@ def search_runs(
     found: tuple[Array, Array, Array],
     listed: tuple[Array, Array, Array, Array],
     elsewhere: Array,
-    moving: bool,
+    takes_large: bool,
 ) -> list[int]:
     """Write where edges are, and list new ones.
 
@@ -69,7 +69,7 @@ def search_runs(
         not empty.
     elsewhere : array, shape (B,), int64
         Edges with numbers of at least 0 are not new; empty for none.
-    moving : bool
+    takes_large : bool
         Whether edges of the large run are new, too.
 
     Returns
@@ -78,5 +78,5 @@ def search_runs(
         How many are in the large run, in the small run, self-loops of these, and new.
     """
     totals = np.zeros(4, np.int64)
-    k_search_runs(*runs, *edges, elsewhere, moving, *found, *listed, totals)
+    k_search_runs(*runs, *edges, elsewhere, takes_large, *found, *listed, totals)
     return totals.tolist()

@@ -11,6 +11,7 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.control import declare
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
+from dynstore.stores.paged.cuda import d_find_pair
 from dynstore.stores.table.cuda.search import d_test_bit
 
 if TYPE_CHECKING:
@@ -23,34 +24,20 @@ IN_LARGE, IN_SMALL, LOOPS, NEW = declare("search of runs", IN_LARGE=0, IN_SMALL=
 
 
 @device
-def d_find_pair(src, dst, row, column):
-    """Return where an edge is in a sorted run, or would be."""
-    low, high = np.int64(0), np.int64(src.shape[0])
-    while low < high:
-        middle = (low + high) >> 1
-        other = src[middle]
-        if other < row or (other == row and dst[middle] < column):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@device
 def d_is_at(src, dst, place, row, column):
     """Return whether a place of a run holds an edge."""
     return place < src.shape[0] and src[place] == row and dst[place] == column
 
 
 @device
-def d_is_new(slot, is_there, elsewhere, i, moving):
+def d_is_new(slot, is_there, elsewhere, i, takes_large):
     """Return whether edge ``i`` is to be listed."""
-    return not is_there and (moving or slot < 0) and (elsewhere.shape[0] == 0 or elsewhere[i] < 0)
+    return not is_there and (takes_large or slot < 0) and (elsewhere.shape[0] == 0 or elsewhere[i] < 0)
 
 
 @kernel
 def k_search_runs(
-    large_src, large_dst, valid, small_src, small_dst, src, dst, elsewhere, moving, slots, places, there,
+    large_src, large_dst, valid, small_src, small_dst, src, dst, elsewhere, takes_large, slots, places, there,
     new_src, new_dst, new_places, rows, control, mailbox, ticket,
 ):  # fmt: skip
     """A block owns neighbouring edges, a thread one at a time: write where it is in each run, and count.
@@ -71,7 +58,7 @@ def k_search_runs(
         num_large += np.int64(in_large)
         num_small += np.int64(in_small)
         num_loops += np.int64(row == column and (in_large or in_small))
-        num_new += np.int64(d_is_new(slot, in_small, elsewhere, i, moving))
+        num_new += np.int64(d_is_new(slot, in_small, elsewhere, i, takes_large))
     d_leave_sum(control, IN_LARGE, num_large, board)
     d_leave_sum(control, IN_SMALL, num_small, board)
     d_leave_sum(control, LOOPS, num_loops, board)
@@ -86,7 +73,7 @@ def k_search_runs(
         i = tile + cuda.threadIdx.x
         new = False
         if i < end:
-            new = d_is_new(slots[i], there[i], elsewhere, i, moving)
+            new = d_is_new(slots[i], there[i], elsewhere, i, takes_large)
         rank, total = d_scan_tile(np.int32(new), board)
         if i < end:
             place, to = places[i], before + rank
@@ -105,7 +92,7 @@ def search_runs(
     found: tuple[Array, Array, Array],
     listed: tuple[Array, Array, Array, Array],
     elsewhere: Array,
-    moving: bool,
+    takes_large: bool,
 ) -> list[int]:
     """Write where edges are, and list new ones; see the host's ``search_runs``."""
     count = edges[0].shape[0]
@@ -114,6 +101,6 @@ def search_runs(
     control, mailbox = backend.zeros(CONTROL_SIZE, np.int64), Mailbox(backend)
     ticket = mailbox.next_ticket()
     k_search_runs.launch_resident(
-        count, *runs, *edges, elsewhere, moving, *found, *listed, control, mailbox.words, ticket
+        count, *runs, *edges, elsewhere, takes_large, *found, *listed, control, mailbox.words, ticket
     )
     return mailbox.read(backend, ticket)[: NEW + 1]

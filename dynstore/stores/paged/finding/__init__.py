@@ -26,7 +26,7 @@ class Found(NamedTuple):
         Whether the edge is in a page and its bit is set.
     num_live, live_loops : int
         How many are live, and how many of these are self-loops; 0 for a batch that does not count these.
-    num_dead, dead_loops : int
+    num_dead : int
         How many are in a page, but their bits are cleared.
     num_searched : int
         How many searches read leaves.
@@ -37,7 +37,6 @@ class Found(NamedTuple):
     num_live: int = 0
     live_loops: int = 0
     num_dead: int = 0
-    dead_loops: int = 0
     num_searched: int = 0
 
 
@@ -72,7 +71,7 @@ def find_batch(packed: PagedRows, valid: Array, passing: EdgeFilter, batch: Edge
         If False, ``slots`` may give a live edge the slot of its other direction, which saves a read.
     """
     found = _search(packed, valid, passing, batch.src, batch.dst, batch.mirrored, every_slot)
-    return found if batch.num_loops else found._replace(live_loops=0, dead_loops=0)
+    return found if batch.num_loops else found._replace(live_loops=0)
 
 
 def _search(

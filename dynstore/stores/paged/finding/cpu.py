@@ -74,7 +74,7 @@ def k_search_batch(
             continue
         if not d_passes(passing, offsets, row, column) or (mirrored and not d_passes(passing, offsets, column, row)):
             continue
-        totals[4] += 1
+        totals[3] += 1
         slot = d_find_edge(heads, bases, marks, words, places, shift, page_bits, offsets, row, column, held)
         if slot < 0:
             continue
@@ -84,12 +84,11 @@ def k_search_batch(
             other = slot
             if every_slot or not alive:
                 other = d_find_edge(heads, bases, marks, words, places, shift, page_bits, offsets, column, row, held)
-                totals[4] += 1
+                totals[3] += 1
             twin = d_find_pair(src, dst, column, row)
             slots[twin], live[twin] = other, alive
-        place = 0 if alive else 2
-        totals[place] += 2 if twice else 1
-        totals[place + 1] += row == column
+        totals[0 if alive else 2] += 2 if twice else 1
+        totals[1] += alive and row == column
 
 
 def search_batch(
@@ -108,8 +107,8 @@ def search_batch(
     Returns
     -------
     list of int
-        How many are live, self-loops of these, how many are dead, self-loops of these, and searches that read leaves.
+        How many are live, self-loops of these, how many are dead, and searches that read leaves.
     """
-    totals = np.zeros(5, np.int64)
+    totals = np.zeros(4, np.int64)
     k_search_batch(*pages[:3], *pages[5:], *edges, *how, slots, live, totals)
     return totals.tolist()

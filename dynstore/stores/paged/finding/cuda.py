@@ -11,7 +11,7 @@ from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, SUMS
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_bits, d_is_valid, d_open_leaf
+from dynstore.stores.paged.cuda import Leaves, Stored, d_find_bits, d_find_pair, d_is_valid, d_open_leaf
 from dynstore.stores.paged.layout import LEAF_BITS
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["search_batch"]
 
-LIVE, LIVE_LOOPS, DEAD, DEAD_LOOPS, SEARCHES = declare(
-    "search of pages", LIVE=0, LIVE_LOOPS=1, DEAD=2, DEAD_LOOPS=3, SEARCHES=4
-)
+LIVE, LIVE_LOOPS, DEAD, SEARCHES = declare("search of pages", LIVE=0, LIVE_LOOPS=1, DEAD=2, SEARCHES=3)
 
 
 @device
@@ -98,20 +96,6 @@ def d_find_edges(leaves, stored, offsets, wanted, row, destination):
     return mine
 
 
-@device
-def d_find_twin(src, dst, row, destination):
-    """Return where an edge is in a sorted batch that has it."""
-    low, high = np.int64(0), np.int64(src.shape[0]) - 1
-    while low < high:
-        middle = (low + high) >> 1
-        other = np.int64(src[middle])
-        if other < row or (other == row and np.int64(dst[middle]) < destination):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel
 def k_search_batch(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, offsets, valid, passing, src, dst, mirrored,
@@ -123,8 +107,7 @@ def k_search_batch(
     """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    num_live, live_loops, num_dead = np.int64(0), np.int64(0), np.int64(0)
-    dead_loops, searched = np.int64(0), np.int64(0)
+    num_live, live_loops, num_dead, searched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for first in range(int(cuda.grid(1)) - lane, src.shape[0], int(cuda.gridsize(1))):
         i = first + lane
         row, column, wanted = np.int64(-1), np.int64(-1), False
@@ -142,19 +125,17 @@ def k_search_batch(
         if slot >= 0:
             slots[i], live[i] = slot, alive
             if twice:
-                twin = d_find_twin(src, dst, column, row)
+                twin = d_find_pair(src, dst, column, row)
                 slots[twin], live[twin] = other if again else slot, alive
-            count, loop = np.int64(2 if twice else 1), np.int64(row == column)
+            count = np.int64(2 if twice else 1)
             if alive:
                 num_live += count
-                live_loops += loop
+                live_loops += np.int64(row == column)
             else:
                 num_dead += count
-                dead_loops += loop
     d_add_total(control, LIVE, num_live)
     d_add_total(control, LIVE_LOOPS, live_loops)
     d_add_total(control, DEAD, num_dead)
-    d_add_total(control, DEAD_LOOPS, dead_loops)
     d_add_total(control, SEARCHES, searched)
     d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
