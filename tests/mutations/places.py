@@ -43,6 +43,13 @@ CUDA = [
         (f"{STORES}/paged/test_merging.py",),
     ),
     Mutation(
+        "known-edge-of-the-large-run-comes-again",
+        "dynstore/stores/paged/delta/cuda.py",
+        "(takes_large or slot < 0)",
+        "True",
+        (f"{STORES}/paged/test_delta.py",),
+    ),
+    Mutation(
         "search-finds-the-next-row",
         "dynstore/stores/table/cuda/search.py",
         "is_there = (positions[k] < ends[k])",
@@ -252,6 +259,13 @@ HOST_CODE = [
         "free = [block for block in self._blocks if not block[0] and block[2].dtype == dtype]",
         "free = [block for block in self._blocks if block[2].dtype == dtype]",
         (f"{STORES}/paged/test_merging.py",),
+    ),
+    Mutation(
+        "reader-sees-two-versions-of-a-delta",
+        "dynstore/stores/paged/delta/__init__.py",
+        "found, valid, small = _search(self._backend, runs, batch.src, batch.dst), runs.valid, runs.small",
+        "found, valid, small = _search(self._backend, runs, batch.src, batch.dst), self._runs.valid, runs.small",
+        (f"{STORES}/paged/test_delta.py",),
     ),
     Mutation(
         "buffer-is-filled-before-it-is-read",
