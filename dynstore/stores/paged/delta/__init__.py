@@ -23,7 +23,7 @@ MAX_DEAD = 1 / 8
 
 
 class _Runs(NamedTuple):
-    """Two runs of edges, each sorted; no edge is there twice.
+    """Two runs of edges, each sorted. An edge that is there is in one of them.
 
     Attributes
     ----------
