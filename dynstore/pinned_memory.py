@@ -20,8 +20,8 @@ class PinnedMemory:
     """New host memory, pinned; it is given back when no array uses it any more, and no kernel.
 
     The system provides a page of memory when it is first touched. The CUDA driver touches what it allocates by one
-    thread. So this memory is allocated and touched here, by several threads, and the driver only locks it. The system
-    is asked for large pages, as it takes less time to provide, to lock and to free these.
+    thread. So this memory is allocated and touched here, by several threads, and the driver only locks it. It consists
+    of large pages where the system has them: these take less time to provide, to lock and to free.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 One R-MAT graph is kept in the GPU's memory, in host memory in place (``gpma+``), and in host memory in pages with a
 delta (``paged``), with and without copies of pages that stay on the GPU, one after the other. Each is built in pieces.
 Then batches of edges are inserted, and as many of the oldest ones are deleted; with ``--inserts``, batches are then
-inserted in a row, so that some of them write new pages.
-At the end some algorithms run. Rows are drawn on the device before the clock starts. A time is that of a whole call.
+inserted in a row, so that some of them write new pages. At the end some algorithms run. Rows are drawn on the device
+before the clock starts. A time is that of a whole call.
 """
 
 from __future__ import annotations

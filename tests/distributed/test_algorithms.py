@@ -140,6 +140,17 @@ def test_triangles(backend_name: str, ranks: int, vertex_dtype: str) -> None:
         assert found[1].equals(dynstore.triangle_count(one, [5, 3]))
 
 
+@pytest.mark.parametrize("columns", [([0], [1]), ([0, 1, 2], [1, 2, 0]), ([4], [4])])
+def test_some_ranks_have_no_edges(backend_name: str, columns: tuple[list[int], list[int]]) -> None:
+    options = {"directed": False, "weighted": True}
+    weighted = tuple(np.array(column) for column in (*columns, [0.5] * len(columns[0])))
+    one = dynstore.DynamicGraph.from_edges(weighted, device="cpu", **options)
+    calls = [distributed.triangle_count, lambda G: distributed.sssp(G, 0)]
+    for found in sharded(backend_name, 4, weighted, calls, **options):
+        assert found[0].equals(dynstore.triangle_count(one))
+        assert found[1].equals(dynstore.sssp(one, 0))
+
+
 @pytest.mark.parametrize("options", [{}, {"weighted": True}, {"vertex_dtype": "int64"}])
 @pytest.mark.parametrize("directed", [True, False])
 def test_on_kernels_of_the_device(backend_name: str, directed: bool, options: dict) -> None:

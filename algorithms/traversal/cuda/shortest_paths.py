@@ -290,12 +290,12 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
 
 
 @kernel
-def k_end_paths(source, nobody, unreached, distances, predecessors, orphans):
+def k_end_paths(source, unset, unreached, distances, predecessors, orphans):
     """Stride over the vertices: -1 for those that need no parent; set ``orphans`` if one is missing (all write 1)."""
     for vertex in range(int(cuda.grid(1)), distances.shape[0], int(cuda.gridsize(1))):
         if vertex == source or distances[vertex] == unreached:
             predecessors[vertex] = -1
-        elif predecessors[vertex] == nobody:
+        elif predecessors[vertex] == unset:
             orphans[0] = 1
 
 
@@ -366,15 +366,15 @@ def find_predecessors(
         If ``out`` has only some of the rows: it returns the minima of an array over all parts. All call it as often.
     """
     backend, num_vertices = out.backend, out.num_vertices
-    nobody = int(np.iinfo(out.offsets.dtype).max)
-    predecessors = fill(backend, num_vertices, out.offsets.dtype, nobody)
+    unset = int(np.iinfo(out.offsets.dtype).max)
+    predecessors = fill(backend, num_vertices, out.offsets.dtype, unset)
     cut, num_warps = CutRows(out), count_warps(out)
     edges = (out.offsets, out.indices, out.valid, out.weights)
     k_find_parents.launch_warps(num_warps, *edges, *cut.pieces, distances, unreached, predecessors)
     if merge is not None:
         predecessors = merge(predecessors)
     orphans = backend.zeros(1, np.int32)
-    k_end_paths.launch_strided(num_vertices, source, nobody, unreached, distances, predecessors, orphans)
+    k_end_paths.launch_strided(num_vertices, source, unset, unreached, distances, predecessors, orphans)
     if int(orphans[0]):
         place_over_ties(out, distances, unreached, predecessors, merge)
     return predecessors

@@ -73,17 +73,17 @@ def place_over_ties(
     ``merge``: see :func:`~dynstore.algorithms.traversal.cuda.shortest_paths.find_predecessors`; once a level.
     """
     xp, dtype = out.backend.xp, out.offsets.dtype
-    nobody = int(np.iinfo(dtype).max)
-    placed = predecessors != nobody
-    levels = xp.where(placed, xp.asarray(0, dtype=dtype), xp.asarray(nobody, dtype=dtype))
+    unset = int(np.iinfo(dtype).max)
+    placed = predecessors != unset
+    levels = xp.where(placed, xp.asarray(0, dtype=dtype), xp.asarray(unset, dtype=dtype))
     frontier = Frontier(out, xp.nonzero(placed & (distances < unreached))[0])
     level = 0
     while frontier.size:
         level += 1
-        state = (out.weights, distances, level, nobody, levels, predecessors)
+        state = (out.weights, distances, level, unset, levels, predecessors)
         frontier.push(k_push_ties, (out.offsets, out.indices, out.valid), state)
         if merge is not None:
             predecessors[:] = merge(predecessors)
-            reached = (levels >= level) & (predecessors != nobody)  # here, or in another part alone
+            reached = (levels >= level) & (predecessors != unset)  # here, or in another part alone
             levels[reached] = level
             frontier = Frontier(out, xp.nonzero(reached)[0])

@@ -89,15 +89,15 @@ class Paths:
         fewer such edges: level by level, so that predecessors form no cycle.
         """
         dtype = self._edges[0].dtype
-        nobody, is_reached = np.iinfo(dtype).max, self.distances < self._unreached
-        parents = np.full(len(is_reached), nobody, dtype)
+        unset, is_reached = np.iinfo(dtype).max, self.distances < self._unreached
+        parents = np.full(len(is_reached), unset, dtype)
         self._find_parents(np.flatnonzero(is_reached), False, is_reached, parents)
         parents = merge(parents)
         parents[~is_reached] = parents[self._source] = -1
         wanting = is_reached
         while True:
-            placed = np.flatnonzero(wanting & (parents != nobody))
-            wanting = parents == nobody
+            placed = np.flatnonzero(wanting & (parents != unset))
+            wanting = parents == unset
             if not wanting.any():
                 return parents
             self._find_parents(placed, True, wanting, parents)

@@ -47,8 +47,8 @@ class ResidentPages:
     """Pages that stay on the device: the first ones that passes copy, until there is no more room.
 
     A page that passes read in place is copied, too, once they have read it for as long as a copy takes. A page that is
-    there stays. If new pages replaced the oldest ones, a repeated pass over all pages would find none of
-    them. Pages with weights are kept apart from pages without. Several threads may read and add pages at the same time.
+    there stays. If new pages replaced the oldest ones, a repeated pass over all pages would find none of them. Pages
+    with weights are kept apart from pages without. Several threads may read and add pages at the same time.
 
     Parameters
     ----------

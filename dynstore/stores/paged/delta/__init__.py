@@ -74,6 +74,10 @@ class _Found(NamedTuple):
     num_small: int
     num_loops: int
 
+    def counts(self, batch: EdgeBatch) -> tuple[int, int]:
+        """Return how many edges of a batch are there, and the self-loops among these if the batch counts its own."""
+        return self.num_large + self.num_small, self.num_loops if batch.num_loops else 0
+
 
 class Delta:
     """Edges on the device, in two sorted runs. A delta keeps its edges: an update returns another one.
@@ -134,9 +138,8 @@ class Delta:
             return self, 0, 0
         runs, weights = self._runs, batch.weights
         found, (src, dst, places, rows) = _search_new(self._backend, runs, batch, elsewhere)
-        counts = found.num_large + found.num_small, found.num_loops if batch.num_loops else 0
         if weights is None and not len(src):  # all are there
-            return self, *counts
+            return self, *found.counts(batch)
         valid, num_dead, adding = runs.valid, runs.num_dead, on_duplicate == "add"
         if weights is not None and found.num_large:  # these edges move to the small run, with their new weights
             valid, num_dead = self._cleared(valid, found), num_dead + found.num_large
@@ -148,7 +151,7 @@ class Delta:
             assert stored is not None
             stored[changed] = values + stored[changed] if adding else values
         after = _Runs(runs.large, small, valid, num_dead, runs.num_moved + _length(small))
-        return self._with(self._balanced(after)), *counts
+        return self._with(self._balanced(after)), *found.counts(batch)
 
     def delete(self, batch: EdgeBatch) -> tuple[Delta, int, int]:
         """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
@@ -164,8 +167,7 @@ class Delta:
             kept[found.places[found.there]] = False
             small = select(self._backend, small, kept)
         after = _Runs(runs.large, small, valid, runs.num_dead + found.num_large, runs.num_moved)
-        loops = found.num_loops if batch.num_loops else 0
-        return self._with(self._balanced(after)), found.num_large + found.num_small, loops
+        return self._with(self._balanced(after)), *found.counts(batch)
 
     def _balanced(self, runs: _Runs) -> _Runs:
         size = _length(runs.large)
@@ -188,14 +190,15 @@ class Delta:
         backend, large, small = self._backend, runs.large, runs.small
         if runs.num_dead:
             large = select(backend, large, unpack_bits(backend, runs.valid, _length(large)))
-        if not _length(large):
-            large = small
-        elif _length(small):
-            nothing = tuple(None if column is None else column[:0] for column in large)
-            places = _search(backend, _Runs(nothing, large, runs.valid), *small[:2]).places  # type: ignore[arg-type]
-            large = self._merged(large, small, places)
-        nothing = tuple(None if column is None else column[:0] for column in large)
-        return _Runs(large, nothing, full_words(backend, _length(large)))  # type: ignore[arg-type]
+        large = self._joined(large, small)
+        return _Runs(large, _part(large, slice(0)), full_words(backend, _length(large)))
+
+    def _joined(self, large: Columns, small: Columns) -> Columns:
+        """Return the edges of two runs, in order; they are the arrays of one of them if the other has no edges."""
+        if not _length(large) or not _length(small):
+            return large if _length(large) else small
+        beside = _Runs(_part(large, slice(0)), large, self._backend.nothing(np.uint32))
+        return self._merged(large, small, _search(self._backend, beside, *small[:2]).places)
 
     def _merged(self, old: Columns, added: Columns, places: Array) -> Columns:
         size = _length(old) + _length(added)
@@ -244,8 +247,7 @@ class Delta:
             begin = first & ~31
             held = unpack_bits(backend, runs.valid[begin >> 5 : -(-end // 32)], end - begin)[first - begin :]
             large = select(backend, large, held)
-        part = _Runs(large, small, full_words(backend, _length(large)))
-        return self._together(part).large if _length(small) else large
+        return self._joined(large, small)
 
     @property
     def columns(self) -> Columns:
