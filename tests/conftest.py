@@ -2,7 +2,10 @@
 
 ``DYNSTORE_TEST_DEVICES``  devices to test on, by comma. Default ``cpu,cuda-sim``: the CUDA kernels run in
                            our simulator. ``cuda`` means ``cpu,cuda``: for real.
-``DYNSTORE_TEST_SEED``     replays a run: every random input follows from it.
+``DYNSTORE_TEST_SEED``     every random input follows from it. Default: always the same inputs; ``random`` draws a
+                           seed, which the run prints.
+``DYNSTORE_TEST_ORDER``    ``listed`` (default), ``reversed`` or ``shuffled`` (by the seed): no test may depend on
+                           those before it.
 ``DYNSTORE_TEST_PROFILE``  ``quick`` (default) or ``thorough``: tests marked ``thorough`` run, too, and Hypothesis tries
                            forty times as many examples.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import secrets
 import sys
 import zlib
@@ -24,8 +28,12 @@ if "cuda" not in DEVICES:
     # Read once, when Numba is imported, so it must come first.
     assert "numba" not in sys.modules, "Numba was imported before tests/conftest.py"
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-# Set here so that the workers of pytest-xdist inherit it.
-SEED = int(os.environ.setdefault("DYNSTORE_TEST_SEED", str(secrets.randbelow(2**32))))
+# A newcomer's first run must not depend on luck. `make test-random` draws.
+FIXED_SEED = 20261121
+if os.environ.get("DYNSTORE_TEST_SEED") == "random":
+    os.environ["DYNSTORE_TEST_SEED"] = str(secrets.randbelow(2**32))  # so that the workers of pytest-xdist inherit it
+SEED = int(os.environ.get("DYNSTORE_TEST_SEED") or FIXED_SEED)
+ORDER = os.environ.get("DYNSTORE_TEST_ORDER", "listed")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -50,12 +58,30 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(SEED)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = _in_order(items, ORDER, SEED)
     if PROFILE == "thorough" or config.option.markexpr:
         return
     left_out = {item for item in items if item.get_closest_marker("thorough")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def _in_order(items: list[pytest.Item], order: str, seed: int) -> list[pytest.Item]:
+    """Return the tests as listed, from the last to the first, or with files and the tests of each shuffled."""
+    if order == "listed":
+        return items
+    if order == "reversed":
+        return items[::-1]
+    if order != "shuffled":
+        raise pytest.UsageError(f"DYNSTORE_TEST_ORDER is {order!r}; wanted listed, reversed or shuffled")
+    draw = random.Random(seed)
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    shuffled = draw.sample(list(files.values()), len(files))
+    return [item for tests in shuffled for item in draw.sample(tests, len(tests))]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -71,11 +97,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"dynstore: devices {', '.join(DEVICES)}; DYNSTORE_TEST_SEED={SEED}"
+    return f"dynstore: devices {', '.join(DEVICES)}; order {ORDER}; DYNSTORE_TEST_SEED={SEED}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.write_line(f"devices {', '.join(DEVICES)}; to replay the random inputs: DYNSTORE_TEST_SEED={SEED}")
+    terminalreporter.write_line(
+        f"devices {', '.join(DEVICES)}; order {ORDER}; to replay the random inputs: DYNSTORE_TEST_SEED={SEED}"
+    )
 
 
 @pytest.fixture(params=DEVICES, scope="session")

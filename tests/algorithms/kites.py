@@ -54,9 +54,3 @@ def column(values: dict[int, float]) -> np.ndarray:
 def both_dtypes(function: Any) -> Any:
     dtypes = [("int32", "float32"), ("int64", "float64")]
     return pytest.mark.parametrize("options", [{"vertex_dtype": v, "weight_dtype": w} for v, w in dtypes])(function)
-
-
-def frame(library: str, columns: dict[str, Any]) -> Any:
-    """Make a frame of pandas, polars or pyarrow; skips where that is not installed."""
-    module = pytest.importorskip(library)
-    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)

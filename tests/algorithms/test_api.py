@@ -98,10 +98,10 @@ def test_a_source_that_is_given_twice_counts_twice(device: str, store: str, endp
 
     def summed(k: list[int]) -> Any:
         """Return sums that are not divided; there are 6 vertices, 5 of which are others."""
-        values = column(dynstore.betweenness_centrality(graph, k=k, normalized=False, endpoints=endpoints))
+        frame = host(dynstore.betweenness_centrality(graph, k=k, normalized=False, endpoints=endpoints))
         at_sources = len(k) if endpoints else len(k) - 1
         factors = np.where(np.isin(range(6), k), at_sources, len(k)) / (6 if endpoints else 5)
-        return np.nan_to_num(values) * factors
+        return np.nan_to_num(frame["betweenness_centrality"].to_numpy()) * factors
 
     once, other = summed([0]), summed([1])
     np.testing.assert_allclose(summed([0, 0]), 2 * once, atol=1e-12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -201,6 +201,11 @@ class Recording(Fast):
         super().remove_folder(path)
 
 
+# Of an operation that was not synced, and the number of those on the same file or folder that came after it: which part
+# of it the disk has, 0 to 1.
+Keep = Callable[[Operation, int], float]
+
+
 class Disk:
     """The files of a program, of which a power loss keeps what was synced, and some of the rest."""
 
@@ -249,22 +254,20 @@ class Disk:
         elif kind in ("write", "cut"):
             self._files[rest[0]].pending.append((kind, *rest[1:]))
         elif kind == "sync":
-            _settle(self._files[rest[0]], lambda _: 1.0)
+            _settle(self._files[rest[0]])
         elif kind == "failed_sync":  # programs still see what was written, but the disk will never have it
             self._files[rest[0]].pending = []
         elif kind == "sync_folder":
-            _settle(self._find(rest[0]), lambda _: 1.0)
+            _settle(self._find(rest[0]))
 
-    def lose_power(self, target: Path, keep: Any) -> None:
-        """Write to a folder what is left; ``keep()``: the part of an operation that is kept, 0 to 1."""
+    def lose_power(self, target: Path, keep: Keep) -> None:
+        """Write to a folder what is left."""
         _write(self.top, target, keep)
 
 
-def _settle(node: Node, keep: Any) -> None:
+def _settle(node: Node) -> None:
     for operation in node.pending:
-        part = keep(operation)
-        if part:
-            _do(node, operation, part)
+        _do(node, operation, 1.0)
     node.pending = []
 
 
@@ -286,11 +289,11 @@ def _do(node: Node, operation: Operation, part: float) -> None:
         node.names[rest[1]] = rest[2]
 
 
-def _write(node: Node, path: Path, keep: Any) -> None:
+def _write(node: Node, path: Path, keep: Keep) -> None:
     left = Node(node.is_folder)
     left.bytes, left.names = bytearray(node.bytes), dict(node.names)
-    for operation in node.pending:
-        part = keep(operation)
+    for number, operation in enumerate(node.pending, start=1):
+        part = keep(operation, len(node.pending) - number)
         if part:
             _do(left, operation, part)
     if not left.is_folder:

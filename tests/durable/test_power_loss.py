@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ from tests.durable.scenes import (
     FAST,
     KINDS,
     Disk,
+    Keep,
     Operation,
     Recording,
+    Update,
     content,
     make_update,
     opened,
@@ -28,9 +32,22 @@ from tests.durable.scenes import (
 )
 
 RANDOM = 2  # random ways in which each moment is left
+STEPS = 12  # updates between two openings of the database
 
 
-def record(tmp_path: Path, kind: str, sync: Any, rng: np.random.Generator, drop: str = "") -> list[Operation]:
+def any_updates(rng: np.random.Generator, kind: str) -> Iterator[Update]:
+    """Yield random updates, for ever."""
+    while True:
+        yield random_update(rng, kind)
+
+
+def growing() -> Iterator[Update]:
+    """Yield updates of which each makes a version with more edges, so that each file of a checkpoint has contents."""
+    for number in itertools.count():
+        yield "insert_edges", ((list(range(20)), [20 + number] * 20),), {}
+
+
+def record(tmp_path: Path, kind: str, sync: Any, updates: Iterator[Update], drop: str = "") -> list[Operation]:
     """Run updates with segments that are soon full, and checkpoints; return what was done to the files."""
     files = Recording(drop)
     files.note("acknowledged", None, {})
@@ -41,8 +58,7 @@ def record(tmp_path: Path, kind: str, sync: Any, rng: np.random.Generator, drop:
         with opened(root / "db", files, sync, 1, **KINDS[kind]) as db:
             contents[db.graph.version] = content(db.graph)
             files.note("acknowledged", db.graph.version, dict(contents))
-            for step in range(12):
-                update = random_update(rng, kind)
+            for step, update in enumerate(itertools.islice(updates, STEPS)):
                 contents[db.graph.version + 1] = None  # what it will be; noted below
                 twin = db.graph.copy()
                 make_update(twin, update)
@@ -59,10 +75,33 @@ def record(tmp_path: Path, kind: str, sync: Any, rng: np.random.Generator, drop:
     return files.operations
 
 
-def moments(operations: list[Operation], tmp_path: Path, rng: np.random.Generator, kind: str, every: int = 1) -> int:
+def any_ways(rng: np.random.Generator) -> list[Keep]:
+    """Return ways to lose the power: without all that is not synced, with it, and with random parts of it."""
+    return [_nothing, _everything, *[lambda operation, behind: float(rng.choice([0.0, 0.5, 1.0]))] * RANDOM]
+
+
+def listed_ways() -> list[Keep]:
+    """Return ways in which the disk keeps all but one kind of operation, or of each file only the last few."""
+    kinds = ("write", "cut", "add", "remove", "rename")
+    losing: list[Keep] = [lambda operation, behind, kind=kind: operation[0] != kind for kind in kinds]  # type: ignore[misc]
+    last: list[Keep] = [lambda operation, behind, most=most: behind < most for most in (1, 2, 3)]  # type: ignore[misc]
+    return [_nothing, _everything, *losing, *last]
+
+
+def _nothing(operation: Operation, behind: int) -> float:
+    return 0.0
+
+
+def _everything(operation: Operation, behind: int) -> float:
+    return 1.0
+
+
+def moments(
+    operations: list[Operation], tmp_path: Path, ways: list[Keep], kind: str, every: int = 1, first: int = 0
+) -> int:
     """Lose the power after each of the operations, or one in ``every``, in several ways; return how many."""
     disk, acknowledged, may = Disk(tmp_path / "disk"), None, {}
-    examined, chosen = 0, int(rng.integers(every))
+    examined = 0
     for number, operation in enumerate(operations):
         if operation[0] == "acknowledged":
             _, acknowledged, may = operation
@@ -71,10 +110,8 @@ def moments(operations: list[Operation], tmp_path: Path, rng: np.random.Generato
             may = operation[1]
             continue
         disk.apply(operation)
-        if number % every != chosen:
+        if number % every != first:
             continue
-        ways = [lambda _: 0.0, lambda _: 1.0]
-        ways += [lambda _: float(rng.choice([0.0, 0.5, 1.0]))] * RANDOM
         for keep in ways:
             target = tmp_path / "after"
             shutil.rmtree(target, ignore_errors=True)
@@ -108,7 +145,7 @@ def test_power_loss_at_every_moment(
 ) -> None:
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
     monkeypatch.setattr(log, "LARGE_BYTES", large)
-    moments(record(tmp_path, kind, sync, rng), tmp_path, rng, kind)
+    moments(record(tmp_path, kind, sync, any_updates(rng, kind)), tmp_path, any_ways(rng), kind)
 
 
 @pytest.mark.parametrize(("kind", "sync", "large"), SCENES)
@@ -117,9 +154,9 @@ def test_power_loss(
 ) -> None:
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
     monkeypatch.setattr(log, "LARGE_BYTES", large)
-    operations = record(tmp_path, kind, sync, rng)
+    operations = record(tmp_path, kind, sync, any_updates(rng, kind))
     assert sum(operation[0] == "create" and operation[1].suffix == ".wal" for operation in operations) > 2
-    assert moments(operations, tmp_path, rng, kind, every=5) > 60
+    assert moments(operations, tmp_path, any_ways(rng), kind, every=5, first=int(rng.integers(5))) > 60
 
 
 # The functions that sync.
@@ -141,15 +178,21 @@ ELSEWHERE = "_replace:sync_folder"
 
 
 @pytest.mark.parametrize("drop", SITES)
-def test_no_sync_can_be_left_out(
-    drop: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_sync_can_be_left_out(drop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here is random: each update and each checkpoint writes something, and each listed loss is tried."""
     monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
     monkeypatch.setattr(log, "LARGE_BYTES", 0)
-    operations = record(tmp_path, "int32", "commit", rng, drop)
-    found = (AssertionError, DynstoreError, KeyError)
-    with pytest.raises(found):
-        [moments(operations, tmp_path, rng, "int32", every=3) for _ in range(50)]
+    operations = record(tmp_path, "int32", "commit", growing(), drop)
+    with pytest.raises((AssertionError, DynstoreError, KeyError)):
+        moments(operations, tmp_path, listed_ways(), "int32")
+
+
+def test_with_all_syncs_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same updates and losses as above."""
+    monkeypatch.setattr(log, "SEGMENT_BYTES", 1500)
+    monkeypatch.setattr(log, "LARGE_BYTES", 0)
+    operations = record(tmp_path, "int32", "commit", growing())
+    assert moments(operations, tmp_path, listed_ways(), "int32", every=7) > 100
 
 
 def test_each_function_that_syncs_is_among_them() -> None:
@@ -202,7 +245,7 @@ def test_what_a_failed_sync_has_left_is_written_again(tmp_path: Path, drop: str)
     for operation in files.operations[1:]:
         disk.apply(operation)
     (tmp_path / "after").mkdir()
-    disk.lose_power(tmp_path / "after", lambda _: 0.0)
+    disk.lose_power(tmp_path / "after", _nothing)
     with opened(tmp_path / "after" / "db", FAST) as db:
         assert (content(db.graph) == wanted) == (not drop)
 
@@ -232,7 +275,7 @@ def test_a_saved_graph_that_is_replaced_is_the_old_or_the_new_one(
             saved = operation[1]
         else:
             disk.apply(operation)
-        for keep in (lambda _: 0.0, lambda _: 1.0, *[lambda _: float(rng.choice([0.0, 0.5, 1.0]))] * 4):
+        for keep in (*listed_ways(), *any_ways(rng)[-RANDOM:]):
             target = tmp_path / "after"
             shutil.rmtree(target, ignore_errors=True)
             disk.lose_power(target, keep)

@@ -21,6 +21,7 @@ from dynstore.testing.faults import for_every_allocation, for_every_new_array
 from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
 from tests.graph.cases import KIND_NAMES, KINDS
+from tests.libraries import FRAMES, from_pandas
 
 COLUMNS = {"id": "int64", "type": "int32", "when": "float64"}
 Row = tuple[Any, ...]
@@ -307,14 +308,11 @@ def frame_of(weighted: bool) -> pd.DataFrame:
     return frame.assign(weight=[0.5, 1.0, 2.0]) if weighted else frame
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("library", FRAMES)
 @every_kind
 def test_frames_come_and_go(library: str, directed: bool, weighted: bool, backend_name: str) -> None:
     frame: Any = frame_of(weighted)
-    if library == "polars":
-        frame = __import__("polars").from_pandas(frame)
-    elif library == "pyarrow":
-        frame = __import__("pyarrow").Table.from_pandas(frame)
+    frame = from_pandas(library, frame)
     options: dict[str, Any] = {"device": backend_name, "frames": library}
     G = DynamicGraph.from_edges(frame, directed=directed, edge_columns={"id": "int64", "type": "int16"}, **options)
     assert G.is_weighted() == weighted

@@ -18,6 +18,7 @@ from dynstore.graph import records
 from dynstore.testing.invariants import check_graph, check_report
 from dynstore.typing import UpdateReport
 from tests.graph.cases import KIND_NAMES, KINDS
+from tests.libraries import FRAMES, from_pandas
 
 Row = tuple[Any, ...]
 every_kind = pytest.mark.parametrize(("directed", "weighted"), KINDS, ids=KIND_NAMES)
@@ -296,14 +297,11 @@ def test_a_window_by_count_keeps_the_greatest_time(keep: Any, backend_name: str)
 # ---------------------------------------------------------------------- where times come from
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("library", FRAMES)
 def test_frames_and_arrays(library: str, backend_name: str) -> None:
     frame: Any = pd.DataFrame({"source": [0, 1], "destination": [1, 2], "weight": [0.5, 1.0], "time": [7, 8]})
     frame["other"] = [70, 80]
-    if library == "polars":
-        frame = __import__("polars").from_pandas(frame)
-    elif library == "pyarrow":
-        frame = __import__("pyarrow").Table.from_pandas(frame)
+    frame = from_pandas(library, frame)
     options: dict[str, Any] = {"device": backend_name, "frames": library}
     G = DynamicGraph.from_edges(frame, timestamps="int64", **options)
     assert rows_of(G) == {(0, 1): (0.5, 7), (1, 2): (1.0, 8)}

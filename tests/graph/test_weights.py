@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from dynstore import DynamicGraph
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.testing.invariants import check_graph
+from tests.libraries import FRAMES, from_pandas
 
 FRAME = pd.DataFrame({"source": [0, 1, 1], "destination": [1, 2, 0], "weight": [5.0, 2.5, 4.0]})
 
@@ -23,12 +23,13 @@ def weights_of(G: DynamicGraph) -> dict[tuple[Any, Any], float]:
     return {(u, v): w for u, v, w in table.itertuples(index=False)}
 
 
-@pytest.mark.parametrize("make", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
-def test_a_column_called_weight_is_used(make: Any) -> None:
+@pytest.mark.parametrize("library", FRAMES)
+def test_a_column_called_weight_is_used(library: str) -> None:
+    frame = from_pandas(library, FRAME)
     G = DynamicGraph(weighted=True, device="cpu")
-    G.insert_edges(make(FRAME))
+    G.insert_edges(frame)
     assert weights_of(G) == {(0, 1): 5.0, (1, 0): 4.0, (1, 2): 2.5}
-    assert weights_of(DynamicGraph.from_edges(make(FRAME), device="cpu")) == weights_of(G)
+    assert weights_of(DynamicGraph.from_edges(frame, device="cpu")) == weights_of(G)
 
 
 def test_a_named_column_comes_before_it() -> None:

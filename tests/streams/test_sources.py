@@ -19,6 +19,7 @@ from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
 from dynstore.streams.messages import decode_all
+from tests.libraries import FRAMES, from_pandas
 from tests.streams.scripted import graph, pairs_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,22 +28,18 @@ ROOT = Path(__file__).resolve().parents[2]
 # ---------------------------------------------------------------------- messages
 
 
+@pytest.mark.parametrize("kind", ["arrays", *FRAMES])
 @pytest.mark.parametrize("form", ["arrow", "json"])
-def test_messages_come_back(form: Any) -> None:
+def test_messages_come_back(form: Any, kind: str) -> None:
     frame = pd.DataFrame(
         {"source": [0, 1], "destination": [1, 2], "time": pd.to_datetime(["2026-01-01", "2026-01-02"])}
     )
-    for edges in (
-        frame,
-        {name: frame[name].to_numpy() for name in frame},
-        pytest.importorskip("polars").from_pandas(frame),
-    ):
-        message = encode(edges, form)
-        table = decode(message)
-        G = DynamicGraph(device="cpu")
-        progress = Stream(G, [table], lateness="3D").run()
-        assert progress.event_time == np.datetime64("2026-01-02")
-        assert pairs_of(G) == {(0, 1), (1, 2)}
+    edges = {name: frame[name].to_numpy() for name in frame} if kind == "arrays" else from_pandas(kind, frame)
+    table = decode(encode(edges, form))
+    G = DynamicGraph(device="cpu")
+    progress = Stream(G, [table], lateness="3D").run()
+    assert progress.event_time == np.datetime64("2026-01-02")
+    assert pairs_of(G) == {(0, 1), (1, 2)}
     assert len(decode(encode([(0, 1, 0.5)], form))["weight"]) == 1
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dynstore
@@ -19,6 +17,7 @@ from dynstore.errors import InputError, InputTypeError, OutOfMemoryError
 from dynstore.stores import STORES
 from dynstore.testing.invariants import check_graph, named_edges
 from tests.conftest import DEVICES
+from tests.libraries import FRAMES, from_pandas
 from tests.windows.model import WindowModel
 
 HOST_ONLY = ("adjlists", "pma")
@@ -213,13 +212,12 @@ def test_a_batch_brings_all_columns() -> None:
     assert len(window) == G.version == 0
 
 
-def test_date_times_of_every_library() -> None:
+@pytest.mark.parametrize("library", FRAMES)
+def test_date_times_of_every_library(library: str) -> None:
     times = pd.date_range("2026-01-01", periods=6, freq="20min")
     frame = pd.DataFrame({"source": range(6), "destination": range(1, 7), "time": times})
     forms: list[Any] = [
-        frame,
-        pl.from_pandas(frame),
-        pa.Table.from_pandas(frame),
+        from_pandas(library, frame),
         frame.assign(time=times.tz_localize("Europe/Berlin")),
         frame.convert_dtypes(dtype_backend="pyarrow"),
     ]

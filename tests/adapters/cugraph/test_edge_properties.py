@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dynstore
 from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.errors import InputError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
+from tests.libraries import from_pandas
 
 __all__ = ["rapids"]  # a fixture
 
@@ -167,7 +166,7 @@ def test_a_graph_that_starts_empty_may_have_ids_and_types(rapids: SimpleNamespac
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_frames_of_other_libraries_have_ids_and_types(rapids: SimpleNamespace, library: str) -> None:
-    frame = pl.from_pandas(PAYMENTS) if library == "polars" else pa.Table.from_pandas(PAYMENTS)
+    frame = from_pandas(library, PAYMENTS)
     G = rapids.drop_in.Graph(directed=True)
     G.insert_edges(frame, "payer", "payee", "amount", edge_id="number")
     assert G.dynamic_graph.edge_dtypes == {"number": np.int64}

@@ -13,7 +13,8 @@ import pytest
 import dynstore
 from dynstore.algorithms.link_analysis.api import _last_ranks
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError
-from tests.algorithms.kites import both_dtypes, check_frame, column, frame, host, kite, reference
+from tests.algorithms.kites import both_dtypes, check_frame, column, host, kite, reference
+from tests.libraries import FRAMES, frame
 
 
 @both_dtypes
@@ -28,7 +29,7 @@ def test_pagerank(device: str, directed: bool, weighted: bool, options: dict) ->
     assert table["pagerank"].sum() == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("library", FRAMES)
 def test_pagerank_frames(device: str, library: str) -> None:
     make = partial(frame, library)
     graph = kite(device, directed=True)

@@ -11,7 +11,8 @@ import pytest
 
 import dynstore
 from dynstore.errors import DynstoreError, InputError, InputTypeError, UnweightedGraphError
-from tests.algorithms.kites import both_dtypes, check_frame, frame, host, kite, reference
+from tests.algorithms.kites import both_dtypes, check_frame, host, kite, reference
+from tests.libraries import frame
 
 
 @both_dtypes
