@@ -17,10 +17,10 @@ PTX_STAMP := $(PTX_VENV)/.stamp
 CHECKED := dynstore algorithms adapters benchmarks tests examples docs
 
 # Tests start many processes. Each would compile all of dynstore anew where Python keeps no compiled modules.
-test test-thorough test-gpu: export PYTHONDONTWRITEBYTECODE :=
+test test-random test-thorough test-gpu: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough test-gpu mutations lint docs ptx wheels clean
+.PHONY: help demo test test-random test-thorough test-gpu mutations lint docs ptx wheels clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,11 +29,16 @@ demo: $(RUN_STAMP) ## Keep a graph and its answers up to date, beside making the
 	$(VENV)/bin/dynstore warmup --device cpu
 	$(RUN) -m dynstore.benchmarks.demo $(DEMO_STREAMS) --steps $(DEMO_STEPS) --json demo.json --report demo.html
 
-test: lint ## Run lint, then the tests on the host; CUDA kernels run in our simulator
-	$(RUN) -m pytest -n auto --dist worksteal
+test: lint ## Run lint, then the tests on the host; CUDA kernels run in our simulator, random inputs are always the same
+	$(RUN) -m pytest -n auto --dist worksteal --durations=20 $(PYTEST_ARGS)
 
-test-thorough: lint ## The same with all variants of all stores and many more random inputs; takes hours
-	DYNSTORE_TEST_PROFILE=thorough $(RUN) -m pytest -n auto --dist worksteal
+test-random: $(TEST_STAMP) ## Run the tests that draw random inputs, with new ones; prints the seed, which repeats them
+	DYNSTORE_TEST_SEED=$(or $(DYNSTORE_TEST_SEED),random) $(RUN) -m pytest -n auto --dist worksteal \
+		-m 'draws and not thorough' $(PYTEST_ARGS)
+
+test-thorough: lint ## The same with all variants of all stores, new random inputs and many more; takes hours
+	DYNSTORE_TEST_PROFILE=thorough DYNSTORE_TEST_SEED=$(or $(DYNSTORE_TEST_SEED),random) \
+		$(RUN) -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 test-gpu: ## Run the tests with CUDA for real; uses the packages of PYTHON, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)

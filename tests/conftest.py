@@ -50,12 +50,21 @@ settings.register_profile("thorough", max_examples=1000, stateful_step_count=60,
 PROFILE = os.environ.get("DYNSTORE_TEST_PROFILE", "quick")
 _file: Path | None = None  # whose tests run
 settings.load_profile(PROFILE)
+# A module that has one of these names draws.
+DRAWING = {"SEED", "given", "rule", "run_state_machine_as_test"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-seed", None) is None:
         config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests that draw: by the fixture below, by Hypothesis, or by the seed itself."""
+    names = vars(getattr(item, "module", None) or object)
+    if "rng" in getattr(item, "fixturenames", ()) or DRAWING & names.keys():
+        item.add_marker("draws")
 
 
 @pytest.hookimpl(trylast=True)
