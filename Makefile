@@ -29,7 +29,7 @@ demo: $(RUN_STAMP) ## Keep a graph and its answers up to date, beside making the
 	$(VENV)/bin/dynstore warmup --device cpu
 	$(RUN) -m dynstore.benchmarks.demo $(DEMO_STREAMS) --steps $(DEMO_STEPS) --json demo.json --report demo.html
 
-test: lint ## Run lint, then the tests on the host; CUDA kernels run in our simulator, random inputs are always the same
+test: lint ## Run lint, then the tests; CUDA kernels run in our simulator, random inputs are always the same
 	$(RUN) -m pytest -n auto --dist worksteal --durations=20 $(PYTEST_ARGS)
 
 test-random: $(TEST_STAMP) ## Run the tests that draw random inputs, with new ones; prints the seed, which repeats them
