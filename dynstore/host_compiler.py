@@ -46,10 +46,13 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception as error:  # unpickling a damaged file raises anything
             _log.debug("%s: what was kept cannot be read: %s", self._name, error)
             return None
+        if found is not None:
+            compilations.load(self._py_func, sig)
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -76,11 +79,11 @@ class _Listener(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         if _is_ours(event):
-            compilations.__enter__()
+            compilations.begin()
 
     def on_end(self, event: Any) -> None:
         if _is_ours(event):
-            compilations.__exit__()
+            compilations.end(event.data["dispatcher"].py_func, event.data["args"])
 
 
 def _is_ours(event: Any) -> bool:

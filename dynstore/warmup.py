@@ -2,16 +2,21 @@
 
 The kernels are found by using them: graphs of the default store, of every kind, are updated and read. The compiled
 ones are kept on disk by Numba (host) and by ``dynstore.cuda.kernel_cache`` (CUDA). So a second run only loads them.
+Compiling keeps one processor busy, so several processes share the steps.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -22,14 +27,17 @@ from dynstore.compilations import compilations
 from dynstore.graph import DynamicGraph
 from dynstore.windows.window import Window
 
-__all__ = ["Step", "warmup_steps"]
+__all__ = ["MAX_JOBS", "Step", "StepDone", "run_steps", "warmup_steps"]
 
 # Edges built first, then batches. Other kernels write few edges than many, and more than are sorted in one launch.
-BUILT = {"cpu": 20_000, "cuda": 2_000_000, "cuda-sim": 20}
+BUILT = {"cpu": 20_000, "cuda": 2_000_000, "cuda-sim": 60}
 BATCHES = {"cpu": (1, 100, 10_000), "cuda": (1, 100, 3_000, 30_000, 400_000), "cuda-sim": (1, 20)}
 EDGES_PER_VERTEX = 8
+MIN_VERTICES = 30
 PARAMS: dict[str, dict[str, Any]] = {"bfs": {"start": 0}, "sssp": {"source": 0}, "betweenness_centrality": {"k": 2}}
 ID_KINDS = ("vertex numbers", "int64 ids", "string ids")
+# Processes by default: on a GPU each has a context of its own there, of some hundred MB.
+MAX_JOBS = 8
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,45 @@ class Step:
 
     name: str
     run: Callable[[], int]
+
+
+class StepDone(NamedTuple):
+    """A step that has ended: its name, how many kernels it compiled, and how many seconds it took."""
+
+    name: str
+    compiled: int
+    seconds: float
+
+
+def run_steps(steps: Sequence[Step], jobs: int | None = None) -> Iterator[StepDone]:
+    """Run steps, and yield each when it ends.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+    jobs : int, optional
+        How many processes share them; 1 runs them in this process, one after the other. By default as many as there are
+        processors, at most 8. Two processes may compile the same kernel at the same time; one of them is kept.
+    """
+    jobs = min(len(os.sched_getaffinity(0)), MAX_JOBS) if jobs is None else jobs
+    if jobs == 1:
+        yield from map(_run_step, steps)
+        return
+    # What CUDA and Numba have in memory is not for a fork.
+    with ProcessPoolExecutor(min(jobs, len(steps)), multiprocessing.get_context("spawn")) as pool:
+        running = [pool.submit(_run_step, step) for step in steps]
+        try:
+            for future in as_completed(running):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _run_step(step: Step) -> StepDone:
+    compilations.announced = True  # who runs steps shows it
+    began = time.perf_counter()
+    compiled = step.run()
+    return StepDone(step.name, compiled, time.perf_counter() - began)
 
 
 def warmup_steps(device: str = "auto") -> Iterator[Step]:
@@ -137,7 +184,7 @@ class _Example:
         self.graph = DynamicGraph(directed=directed, weighted=weighted, device=chosen, renumber=ids != ID_KINDS[0])
         self.ids, self.built, self.sizes = ids, BUILT[device], BATCHES[device]
         self.rng = np.random.default_rng(0)
-        self.num_vertices = self.built // EDGES_PER_VERTEX
+        self.num_vertices = max(self.built // EDGES_PER_VERTEX, MIN_VERTICES)
 
     def batch(self, size: int, dtype: Any = np.int32) -> tuple[Any, ...]:
         """Return random edges on the graph's device, with weights if it has some."""
@@ -165,8 +212,10 @@ class _Example:
         self.graph.insert_edges(self.batch(self.built))
 
     def update(self) -> None:
-        """Insert and delete batches of all sizes, and read the graph."""
+        """Let a graph grow from nothing, insert and delete batches of all sizes, read it, and let it shrink again."""
         graph = self.graph
+        for size in self.sizes:
+            graph.insert_edges(self.batch(size))
         self.build()
         for size in self.sizes:
             edges = self.read_only_batch(size)
@@ -177,6 +226,7 @@ class _Example:
                 edges = self.batch(size, dtype)
                 graph.insert_edges(edges)
                 graph.delete_edges(edges[:2])
+                graph.update(insert=edges, delete=self.batch(size, dtype)[:2])
         hub = self.batch(max(self.sizes[-1] // 4, 2))
         graph.insert_edges((hub[0][:1].repeat(len(hub[0])), *hub[1:]))
         graph.delete_edges((hub[0][:1].repeat(len(hub[0])), hub[1]))
@@ -184,6 +234,8 @@ class _Example:
         graph.delete_vertices(hub[0][:1])
         graph.insert_vertices(hub[0][:1])
         graph.copy().clear()
+        edges = tuple(graph.edge_columns().values())[:2]
+        graph.delete_edges(tuple(column[2:] for column in edges))
 
     def _read(self) -> None:
         graph = self.graph
@@ -214,10 +266,13 @@ class _Example:
         for rule in product(("count", "time"), keeps):
             graph = DynamicGraph(self.graph.is_directed(), self.graph.is_weighted(), device=given)
             by, keep = chosen = cast("tuple[Any, Any]", rule)
-            window = Window(graph, self.built // 2, *chosen)
-            for size in (self.built, *self.sizes):
+            window, newest = Window(graph, self.built // 2, *chosen), 0
+            # First small ones: then the window's table of pairs has to grow.
+            for size in (*self.sizes, self.built, *self.sizes):
                 edges = self.batch(size)
-                window.slide(edges if keep != "count" else edges[:2], time=np.arange(size) if by == "time" else None)
+                times = np.arange(newest, newest + size) - size // 3  # some rows are late
+                window.slide(edges if keep != "count" else edges[:2], time=times if by == "time" else None)
+                newest += size
 
     def track(self) -> None:
         """Follow every answer that suits the graph through updates of all sizes."""
@@ -231,6 +286,9 @@ class _Example:
                 update(rows)
                 for monitor in monitors:
                     monitor.result()
+            self.graph.update(insert=self.batch(size), delete=edges[:2])
+            for monitor in monitors:
+                monitor.result()
 
     def _suits(self, name: str) -> bool:
         record = find_algorithm(name)

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import pytest
 from numba.core.caching import FunctionCache
 
 from dynstore import compilations as module
-from dynstore.compilations import ANNOUNCEMENT, Compilations, compilations
+from dynstore.compilations import ANNOUNCEMENT, Compilations, Made, compilations
 from dynstore.cuda import launch
 from dynstore.host_compiler import njit
 
@@ -72,6 +73,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Compilations:
     monkeypatch.setattr(compilations, "announced", False)
     monkeypatch.setattr(compilations, "seconds", 0.0)
     monkeypatch.setattr(compilations, "count", 0)
+    monkeypatch.setattr(compilations, "loaded", 0)
+    monkeypatch.setattr(compilations, "kernels", deque(maxlen=4))
     return compilations
 
 
@@ -140,18 +143,20 @@ def test_the_record_is_a_warning_that_names_the_command(
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def compile_for(seconds: float) -> None:
-        with fresh:
-            now[0] += seconds
+        fresh.begin()
+        now[0] += seconds
+        fresh.end(compile_for, ())
 
     compile_for(1.5)
     now[0] += 50.0  # other work does not count
     assert caplog.records == []
     compile_for(0.4)
-    with fresh:
-        compile_for(0.05)  # a kernel that another one calls
-        assert caplog.records == []
-        compile_for(0.1)
-        assert [record.levelno for record in caplog.records] == [logging.WARNING]  # before the outer one is done
+    fresh.begin()
+    compile_for(0.05)  # a kernel that another one calls
+    assert caplog.records == []
+    compile_for(0.1)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]  # before the outer one is done
+    fresh.end(compile_for, ())
     compile_for(99.0)
     (record,) = caplog.records
     assert record.name == "dynstore"
@@ -182,11 +187,31 @@ def test_kernels_for_cuda_are_counted_where_they_are_not_on_disk(
     fresh: Compilations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = SimpleNamespace(get_cufunc=lambda: SimpleNamespace(handle=1), _linking_files=[], get_cubin=lambda: None)
-    compiled = SimpleNamespace(compile=lambda signature: SimpleNamespace(_codelibrary=library, entry_name="k"))
+    compiled = SimpleNamespace(
+        py_func=make_kernel,  # any function: only its name is used
+        compile=lambda signature: SimpleNamespace(_codelibrary=library, entry_name="k"),
+    )
     monkeypatch.setattr(launch, "_find_files", lambda compiled, kinds: ((), None, None))
     monkeypatch.setattr(launch, "_count_resident_blocks", lambda handle, threads: 1)
     launch.find_entry(compiled, (), 256)
-    assert fresh.count == 1
+    assert (fresh.count, fresh.loaded) == (1, 0)
     monkeypatch.setattr(launch, "_load_kept", lambda place, layout, threads: object())
     launch.find_entry(compiled, (), 256)
-    assert fresh.count == 1
+    assert (fresh.count, fresh.loaded) == (1, 1)
+    assert list(fresh.kernels) == [Made(f"{__name__}.make_kernel", "()", how) for how in ("compiled", "loaded")]
+
+
+def test_kernels_are_named_and_the_hook_gets_them(
+    fresh: Compilations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNSTORE_CACHE_DIR", str(tmp_path))
+    noted: list[Made] = []
+    monkeypatch.setattr(fresh, "on_kernel", noted.append)
+    for _ in range(2):  # one more dispatcher of the same function finds its kernel on disk
+        kernel = make_kernel()
+        kernel(1)
+        kernel(2)
+    assert noted == list(fresh.kernels)
+    assert [made.how for made in noted] == ["compiled", "loaded"]
+    assert {made.name for made in noted} == {"dynstore.made_by_a_test.make_kernel.<locals>.k_add_one"}
+    assert all("int64" in made.types for made in noted)

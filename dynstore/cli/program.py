@@ -94,28 +94,29 @@ def info() -> None:
 
 
 @app.command()
-def warmup(device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "auto") -> None:
+def warmup(
+    device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "auto",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a processor, at most 8.")] = None,
+) -> None:
     """Compile the usual kernels of the default store, the algorithms and tracked answers, before they are needed.
 
-    This takes about half a minute. The kernels are kept on disk, so a second run compiles nothing.
+    The first time this takes a minute or two. The kernels are kept on disk, so a second run compiles nothing.
     """
     check_device(device)
     import time
 
-    from dynstore.compilations import compilations
-    from dynstore.warmup import warmup_steps
+    from dynstore.warmup import run_steps, warmup_steps
 
-    compilations.announced = True  # this command shows it
-    began = time.perf_counter()
+    began, compiled = time.perf_counter(), 0
     steps = list(warmup_steps(device))
     with show_progress() as (advance, _):
-        for number, step in enumerate(steps):
-            advance(step.name, number, len(steps))
-            since = time.perf_counter()
-            compiled = step.run()
+        advance("compiling", 0, len(steps))
+        for number, done in enumerate(run_steps(steps, jobs), start=1):
+            advance(done.name, number, len(steps))
+            compiled += done.compiled
             if not sys.stderr.isatty():
-                typer.echo(f"{step.name}: {compiled} compiled, {time.perf_counter() - since:.1f} s")
-    typer.echo(f"{compilations.count} kernels compiled in {time.perf_counter() - began:.0f} s; the others were on disk")
+                typer.echo(f"{done.name}: {done.compiled} compiled, {done.seconds:.1f} s")
+    typer.echo(f"{compiled} kernels compiled in {time.perf_counter() - began:.0f} s; the others were on disk")
 
 
 app.command(epilog=BENCH_EXAMPLES)(bench)

@@ -146,9 +146,13 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     signature, layout, place = _find_files(compiled, kinds)
     kept = _load_kept(place, layout, threads)
     if kept is not None:
+        compilations.load(compiled.py_func, signature)
         return kept
-    with compilations:
+    compilations.begin()
+    try:
         kernel = compiled.compile(signature)
+    finally:
+        compilations.end(compiled.py_func, signature)
     library = kernel._codelibrary
     handle = int(library.get_cufunc().handle)
     # If Numba links other files to a kernel, such as its memory manager, Numba must also set these up.

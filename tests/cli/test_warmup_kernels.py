@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 import dynstore
 from dynstore import warmup
 from tests.adapters.cugraph.stand_ins import rapids
+from tests.cli.launched import launches
 from tests.crossed import pair_up
 
 __all__ = ["rapids"]  # a fixture
@@ -29,7 +28,6 @@ BUILT, FIRST = 40, 40  # edges that the warm-up, and a user's program, begin wit
 FUNCTIONS = (
     "bfs", "sssp", "pagerank", "weakly_connected_components", "triangle_count", "louvain", "betweenness_centrality"
 )  # fmt: skip
-Launches = set[tuple[str, tuple[Any, ...]]]
 
 
 @pytest.fixture
@@ -46,33 +44,6 @@ def cugraph(rapids: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
         build, "DynamicGraph", lambda **options: dynstore.DynamicGraph(**{**options, "device": "cuda-sim"})
     )
     return rapids.drop_in
-
-
-@contextmanager
-def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launches]:
-    """Collect the names and the argument types of all kernels that the body launches."""
-    from dynstore.cuda.compiler import Kernel
-
-    found: Launches = set()
-    start = Kernel._start
-
-    def note(self: Any, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
-        found.add((self.name, tuple(type_of(one) for one in args)))
-        start(self, blocks, args, resident)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Kernel, "_start", note)
-        yield found
-
-
-def type_of(argument: Any) -> Any:
-    """Return what decides the type of an argument; as ``describe_arguments`` does for arrays of CuPy."""
-    if not isinstance(argument, np.ndarray):
-        packed = getattr(argument, "arrays", None)
-        return type(argument) if packed is None else tuple(map(type_of, packed))
-    if argument.ndim == 1 and (argument.size < 2 or argument.strides == (argument.itemsize,)):
-        return argument.dtype.char
-    return argument.dtype.char, argument.ndim, argument.flags.c_contiguous
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +77,8 @@ def first_calls(cugraph: Any, frame: pd.DataFrame, directed: bool, renumber: boo
 def test_a_first_call_launches_what_was_compiled(
     cugraph: Any, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with launches(monkeypatch) as compiled:
+    monkeypatch.setitem(warmup.BUILT, "cuda-sim", 20)  # enough for first calls
+    with launches() as compiled:
         for step in warmup._drop_in_steps(BUILT):
             step.run()
         for directed, weighted, ids in product((True, False), (False, True), warmup.ID_KINDS):
@@ -122,7 +94,7 @@ def test_a_first_call_launches_what_was_compiled(
         frame = pd.DataFrame({"source": ends[0], "destination": ends[1]})
         if weights is not None:
             frame["weight"] = rng.integers(1, 9, FIRST).astype(weights)
-        with launches(monkeypatch) as wanted:
+        with launches() as wanted:
             first_calls(cugraph, frame, directed, renumber)
         assert len(wanted) > 15
         if wanted - compiled:
