@@ -10,7 +10,9 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError
 from dynstore.ids.texts import cudf_texts
 from dynstore.input.columns import read_integers, read_weights
+from dynstore.input.converting import Coded, holds_strings, plain
 from dynstore.input.forms import on_gpu, split_columns
+from dynstore.input.kinds import kind_of
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -87,73 +89,29 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     elif np.isscalar(column):
         raise InputTypeError(f"{caller}: got {column!r}; a vertex is an integer or a string")
     column = on_gpu(backend, column)
-    strings = _read_strings(caller, backend, name, column)
-    return read_integers(caller, backend, name, column) if strings is None else strings
-
-
-def _read_strings(caller: str, backend: Backend, name: str, column: Any) -> Any:
-    """Read a column of strings, or of categories of any kind; None for all else."""
-    if type(column).__module__.startswith("cudf.") and _is_cudf_text(column):
+    if type(column).__module__.startswith("cudf.") and kind_of(column) in ("strings", "categories"):
         if backend.family == "cuda":
             return cudf_texts().read_texts(caller, backend, name, column)
         column = column.to_arrow()
+    column = plain(caller, name, column, "id")
+    if isinstance(column, Coded):
+        return StringKeys(_checked(caller, name, _objects(column.values)).values, column.codes)
+    if holds_strings(column):
+        return _checked(caller, name, _objects(column))
+    return read_integers(caller, backend, name, column)
+
+
+def _objects(column: Any) -> np.ndarray:
+    """Return a column of strings as an array of objects."""
+    if type(column).__module__.startswith("polars."):
+        return np.array(column.to_list(), dtype=object)
     if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
         column = getattr(column, "array", column).__arrow_array__()
-    kind = str(getattr(column, "type", ""))
-    if kind == "string_view":  # pyarrow makes no NumPy array of these
-        column = column.cast("large_string")
-    if kind.startswith("dictionary"):
-        return _read_arrow_categories(caller, backend, name, column)
-    if kind in ("string", "large_string", "string_view"):
-        return _checked(caller, name, column.to_numpy(zero_copy_only=False))
-    dtype = getattr(column, "dtype", None)
-    if hasattr(dtype, "categories") and hasattr(column, "isna"):  # pandas
-        values = getattr(column, "cat", column)
-        codes = values.codes.to_numpy() if hasattr(values.codes, "to_numpy") else values.codes
-        return _categories(caller, backend, name, np.asarray(codes), values.categories)
-    if type(column).__module__.startswith("polars.") and str(dtype).startswith(("String", "Categorical", "Enum")):
-        return _checked(caller, name, np.array(column.to_list(), dtype=object))
-    if isinstance(column, list | tuple):
-        # As an array of one type, [0, "b"] would become two strings.
-        strings = any(isinstance(item, str) for item in column)
-        return _checked(caller, name, np.array(column, dtype=object)) if strings else None
-    if dtype is None or getattr(column, "ndim", 1) != 1:
-        return None
-    if str(dtype).startswith(("str", "object", "<U", ">U", "StringDType")):
-        values = np.asarray(column, dtype=object)
-        return _checked(caller, name, values) if any(isinstance(value, str) for value in values[:1]) else None
-    return None
-
-
-def _is_cudf_text(column: Any) -> bool:
-    return str(column.dtype) in ("object", "str", "string", "category")
-
-
-def _read_arrow_categories(caller: str, backend: Backend, name: str, column: Any) -> Any:
-    if hasattr(column, "unify_dictionaries"):
-        column = column.unify_dictionaries().combine_chunks()
-        if hasattr(column, "chunks"):  # pyarrow returns a chunked array of one chunk, or of none
-            if not column.num_chunks:
-                return None
-            column = column.chunk(0)
-    codes = column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)  # unsigned ones have no -1
-    return _categories(caller, backend, name, codes, column.dictionary)
-
-
-def _categories(caller: str, backend: Backend, name: str, codes: np.ndarray, categories: Any) -> Any:
-    missing = codes < 0
-    if missing.any():
-        raise InputError(f"{caller}: `{name}` has a null at row {int(np.argmax(missing))}; wanted none")
-    codes = codes.astype(np.int64)
-    keys = read_keys(caller, backend, name, categories)
-    if not isinstance(keys, StringKeys):
-        return keys[backend.asarray(codes)]
-    used = np.zeros(keys.shape[0], np.bool_)  # categories that no row has are no vertices
-    used[codes] = True
-    if not used.all():
-        codes = (np.cumsum(used) - 1)[codes]
-        return StringKeys(keys.values[used], codes)
-    return StringKeys(keys.values, codes)
+    if hasattr(column, "type"):  # pyarrow, which makes no NumPy array of string views
+        column = column.cast("large_string") if str(column.type) == "string_view" else column
+        found: np.ndarray = column.to_numpy(zero_copy_only=False)
+        return found
+    return np.asarray(column, dtype=object)
 
 
 def _checked(caller: str, name: str, values: np.ndarray) -> StringKeys:

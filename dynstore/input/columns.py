@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
+from dynstore.input.converting import Coded, holds_strings, pick_rows, plain
 from dynstore.input.forms import is_frame, on_gpu, split_columns
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
+    from dynstore.input.kinds import Role
     from dynstore.typing import Array
 
 __all__ = [
@@ -163,14 +165,16 @@ def _same_length(caller: str, name: str, array: Array, other_name: str, other: A
         )
 
 
-def _to_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
-    """Bring one column to the device in its own dtype, refusing nulls."""
+def _to_array(caller: str, backend: Backend, name: str, column: Any, role: Role) -> Array:
+    """Bring one column to the device in its own dtype, refusing nulls, and what its role does not take."""
     if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iuf":
         return column
     if is_frame(column):
         raise InputTypeError(f"{caller}: `{name}` is a {type_name(column)}; wanted one column")
-    column = _open_dlpack(on_gpu(backend, column))
     try:
+        column = plain(caller, name, _open_dlpack(on_gpu(backend, column)), role)
+        if role == "id":
+            _refuse_strings(caller, name, column)
         array = _read_array(caller, backend, name, column)
     except (InputError, MemoryError):
         raise
@@ -223,21 +227,13 @@ def _open_dlpack(column: Any) -> Any:
     return cupy.from_dlpack(column)
 
 
-def _as_numbers(caller: str, name: str, array: Array, hint: str) -> Array:
-    """Return an array of Python objects as one of numbers; refuse objects that are no numbers."""
-    if array.dtype.kind not in "OUST":
-        return array
-    for row, item in enumerate(array.tolist()):
-        if item is None:
-            raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
-        if not isinstance(item, int | float | np.integer | np.floating) or isinstance(item, bool):
-            text = hint if isinstance(item, str) else ""
-            raise InputTypeError(
-                f"{caller}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number{text}"
-            )
-        if not isinstance(item, float | np.floating) and abs(int(item)) >= 2**63:
-            raise LimitError(f"{caller}: `{name}` has {item} at row {row}; wanted at most {2**63 - 1}")
-    return np.array(array.tolist())
+def _refuse_strings(caller: str, name: str, column: Any) -> None:
+    """Refuse ids that are strings: this reader reads numbers."""
+    if holds_strings(column):
+        values, row = (column.values, int(column.codes[0])) if isinstance(column, Coded) else (column, 0)
+        first = pick_rows(values, np.array([row]))
+        text = first.to_pylist()[0] if hasattr(first, "to_pylist") else np.asarray(first).tolist()[0]
+        raise InputTypeError(f"{caller}: `{name}` has {text!r} (str) at row 0; wanted a number{STRINGS}")
 
 
 def read_column(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
@@ -248,11 +244,9 @@ def read_column(caller: str, backend: Backend, name: str, column: Any, dtype: np
 
 def read_integers(caller: str, backend: Backend, name: str, column: Any) -> Array:
     """Read one column of integers, in its own dtype."""
-    array = _to_array(caller, backend, name, column)
+    array = _to_array(caller, backend, name, column, "id")
     if array.size == 0:
         return backend.empty(0, np.int32)
-    if array.dtype.kind not in "iu":
-        array = _as_numbers(caller, name, array, STRINGS)
     if array.dtype.kind not in "iu":
         null = array != array if array.dtype.kind == "f" else array[:0]
         found = f", and NaN at row {int(null.argmax())}, which is a null" if bool(null.any()) else ""
@@ -260,14 +254,9 @@ def read_integers(caller: str, backend: Backend, name: str, column: Any) -> Arra
     return backend.asarray(array)
 
 
-def read_numbers(caller: str, backend: Backend, name: str, column: Any) -> Array:
-    """Read one column of integers or floats, in its own dtype; floats may be NaN."""
-    array = _to_array(caller, backend, name, column)
-    if array.dtype.kind not in "iuf":
-        array = _as_numbers(caller, name, array, "")
-    if array.dtype.kind not in "iuf":
-        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; wanted numbers")
-    return backend.asarray(array)
+def read_numbers(caller: str, backend: Backend, name: str, column: Any, role: Role = "weight") -> Array:
+    """Read one column of numbers, in its own dtype; floats may be NaN. ``role`` decides what is converted."""
+    return backend.asarray(_to_array(caller, backend, name, column, role))
 
 
 def _find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:

@@ -140,7 +140,7 @@ def read_values(caller: str, backend: Backend, name: str, column: Any, dtype: np
     InputError
         For nulls, and for values that do not fit.
     """
-    array = read_numbers(caller, backend, name, column)
+    array = read_numbers(caller, backend, name, column, "column")
     if not array.shape[0]:
         return backend.empty(0, dtype)
     xp = backend.xp

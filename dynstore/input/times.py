@@ -10,15 +10,19 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, LimitError, shown
 from dynstore.input.columns import read_numbers
+from dynstore.input.converting import plain
+from dynstore.input.forms import on_gpu
+from dynstore.input.kinds import kind_of
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["SPANS", "parse_dates", "read_span", "read_time", "read_times"]
+__all__ = ["SPANS", "read_span", "read_time", "read_times"]
 
 SPANS = "a length of time, such as '30min', '1h' or '7D'"
 # What pandas would read as nanoseconds.
+DATED = ("dates", "date-times", "strings")
 UNITLESS = re.compile(r"[\s\d.+-]*")
 
 
@@ -37,13 +41,10 @@ def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[A
     InputError
         For nulls, and for what is neither a number nor a date-time.
     """
-    dates = _read_dates(caller, name, column)
-    if dates is not None:
-        return backend.asarray(dates), True
-    try:
-        times = read_numbers(caller, backend, name, column)
-    except InputTypeError as error:
-        raise InputTypeError(f"{error}, or date-times; pandas.to_datetime converts strings") from error
+    column = plain(caller, name, on_gpu(backend, column), "time")
+    if kind_of(column) in DATED or _holds(column, str, datetime.date, np.datetime64):
+        return backend.asarray(_read_dates(caller, name, column)), True
+    times = read_numbers(caller, backend, name, column, "time")
     if times.dtype == np.uint64 and times.shape[0] and int(times.max()) >= 2**63:
         raise InputError(f"{caller}: `{name}` has {int(times.max())}; times go to {2**63 - 1}")
     if times.dtype.kind == "f" and bool(backend.xp.isnan(times).any()):
@@ -80,20 +81,23 @@ def read_time(caller: str, name: str, value: Any) -> int:
     return int(value)
 
 
-def _read_dates(caller: str, name: str, column: Any) -> np.ndarray | None:
-    """Return date-times of any library as nanoseconds, int64; None for all other columns."""
+def _holds(column: Any, *types: type) -> bool:
+    """Whether a list or an array of Python objects begins with a value of these types."""
+    return kind_of(column) == "objects" and len(column) > 0 and isinstance(column[0], types)
+
+
+def _read_dates(caller: str, name: str, column: Any) -> np.ndarray:
+    """Return date-times, dates or ISO texts of any library as nanoseconds, int64."""
     import pandas
 
     if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
         column = column.array.__arrow_array__()
-    if type(column).__module__.startswith(("cudf.", "polars.")) and str(column.dtype).lower().startswith("date"):
+    if type(column).__module__.startswith(("cudf.", "polars.")):
         column = column.to_arrow()
-    if str(getattr(column, "type", "")).startswith(("timestamp", "date")):
+    if hasattr(column, "type") and hasattr(column, "to_pandas"):  # pyarrow
         column = column.to_pandas()
-    first = column[0] if isinstance(column, list | tuple) and len(column) else None
-    kind = np.dtype("M8[ns]") if isinstance(first, datetime.date | np.datetime64) else getattr(column, "dtype", None)
-    if not (getattr(kind, "kind", "") == "M" or isinstance(first, datetime.date)):
-        return None
+    if kind_of(column) == "strings" or _holds(column, str):
+        column = _parse_dates(caller, name, column)
     try:
         dates = pandas.DatetimeIndex(column).as_unit("ns")
     except (ValueError, TypeError) as error:
@@ -101,6 +105,22 @@ def _read_dates(caller: str, name: str, column: Any) -> np.ndarray | None:
     if dates.hasnans:
         raise InputError(f"{caller}: `{name}` has a null at row {int(np.argmax(dates.isna()))}; wanted none")
     return np.asarray(dates.asi8, np.int64)
+
+
+def _parse_dates(caller: str, name: str, column: Any) -> Any:
+    """Return texts, such as ISO dates and date-times, as date-times."""
+    import pandas
+
+    texts = np.asarray(column, dtype=object)
+    try:
+        return pandas.to_datetime(texts, format="ISO8601", utc=True)
+    except ValueError as error:
+        unread = pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").isna() & ~pandas.isna(texts)
+        row = int(unread.argmax())
+        raise InputError(
+            f"{caller}: `{name}` has {shown(texts[row])} at row {row}; wanted ISO dates and times, such as "
+            "'2026-01-31T10:00:00'"
+        ) from error
 
 
 def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
@@ -131,22 +151,3 @@ def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
     if not span > 0 or span == float("inf"):
         raise InputError(f"{caller}: {name} is {shown(value)}; wanted more than 0")
     return span, dated
-
-
-def parse_dates(caller: str, name: str, column: Any) -> Any:
-    """Return a column of texts, such as ISO dates and date-times, as date-times; all else as it is."""
-    first = column[0] if isinstance(column, list | np.ndarray) and len(column) else None
-    if not isinstance(first, str):
-        return column
-    import pandas
-
-    texts = np.asarray(column, dtype=object)
-    try:
-        return pandas.to_datetime(texts, format="ISO8601", utc=True)
-    except ValueError as error:
-        unread = pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").isna() & ~pandas.isna(texts)
-        row = int(unread.argmax())
-        raise InputError(
-            f"{caller}: `{name}` has {shown(texts[row])} at row {row}; wanted ISO dates and times, such as "
-            "'2026-01-31T10:00:00'"
-        ) from error

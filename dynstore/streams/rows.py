@@ -14,7 +14,7 @@ from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import read_numbers
 from dynstore.input.extra_columns import read_values
 from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns, take_rows
-from dynstore.input.times import parse_dates, read_times
+from dynstore.input.times import read_times
 from dynstore.io import OP_DELETE, EventTable
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class RowReader:
         return np.asarray(ids)
 
     def _read_times(self, name: str, column: Any) -> np.ndarray:
-        times, dated = read_times(CALLER, self._host, name, parse_dates(CALLER, name, column))
+        times, dated = read_times(CALLER, self._host, name, _on_host(column))
         if len(times):
             if self.dated is not None and dated != self.dated:
                 got, before = ("date-times", "numbers") if dated else ("numbers", "date-times")

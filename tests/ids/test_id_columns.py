@@ -88,7 +88,7 @@ def test_columns_of_integers(make: Callable[[], Any], backend: Backend) -> None:
         (["a", None], InputError, "null at row 1"),
         (["a", float("nan")], InputError, "null at row 1"),
         (["a", 1], InputTypeError, "1 .int. at row 1"),
-        ([1, "a"], InputTypeError, "1 .int. at row 0"),
+        ([1, "a"], InputTypeError, "'a' .str. at row 1 among integers"),
         (np.array(["a", 1], dtype=object), InputTypeError, "1 .int. at row 1"),
         (pd.Series(["a", None]), InputError, "null at row 1"),
         (pd.Series(["a", None, "b"], dtype="category"), InputError, "null at row 1"),

@@ -145,7 +145,7 @@ def test_a_column_of_cudf_may_have_nulls() -> None:
         ({"source": [-1], "destination": [1]}, "must not be negative"),
         (
             {"source": ["0", 1], "destination": ["1", "2"]},
-            "`source` has 1 .int. at row 1; .* all integers or all strings",
+            "`source` has 1 .int. at row 1 among strings; .* all integers or all strings",
         ),
         ({"source": np.array([2**63], np.uint64), "destination": [1]}, "`source` has 9223372036854775808 at row 0"),
         ({"source": pa.array([0, None]), "destination": [1, 2]}, "`source` has 1 nulls; wanted none"),
