@@ -13,7 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from dynstore.bars import show_progress
-from dynstore.cli.shared import DEVICE_HELP, check_device, open_console
+from dynstore.cli.shared import (
+    COMMENT_HELP,
+    DELIMITER_HELP,
+    DEVICE_HELP,
+    HEADER_HELP,
+    IDS_HELP,
+    check_device,
+    open_console,
+    read_delimiter,
+)
 from dynstore.errors import DynstoreError, InputError
 
 __all__ = ["EXAMPLES", "bench"]
@@ -32,7 +41,7 @@ _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Grap
 _PAPERS = "Suites of papers"
 # Options that apply only to suites of one stream, or only to suites with their own data sets.
 _OF_STREAMS = (
-    *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header"),
+    *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header", "comment", "ids"),
     *("algorithm", "warm_start", "directed"),
 )
 _OF_PAPERS = ("data_dir", "shrink", "table", "limit_seconds")
@@ -86,20 +95,12 @@ def bench(
             rich_help_panel=_COLUMNS,
         ),
     ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            help="The character between two fields; by default it is found from the file.", rich_help_panel=_COLUMNS
-        ),
-    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help=DELIMITER_HELP, rich_help_panel=_COLUMNS)] = None,
     header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first row has the names of the columns; by default it is found from the file.",
-            rich_help_panel=_COLUMNS,
-        ),
+        bool | None, typer.Option("--header/--no-header", help=HEADER_HELP, rich_help_panel=_COLUMNS)
     ] = None,
+    comment: Annotated[str | None, typer.Option(help=COMMENT_HELP, rich_help_panel=_COLUMNS)] = None,
+    ids: Annotated[str | None, typer.Option(help=IDS_HELP, rich_help_panel=_COLUMNS)] = None,
     store: Annotated[
         list[str] | None,
         typer.Option(help="Store to measure; repeatable. By default gpma+, rebuild and merge.", rich_help_panel=_GRAPH),
@@ -250,8 +251,10 @@ def bench(
                 weight=weight,
                 time=time,
                 op=op,
-                delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+                delimiter=read_delimiter(delimiter),
                 header=header,
+                comment=comment,
+                ids=ids,
             )
             result = chosen.run(events, job, advance)
     if events is None:
@@ -264,6 +267,8 @@ def bench(
             highlight=False,
             markup=False,
         )
+        if events.dialect:
+            console.print(f"  {events.dialect}", highlight=False, markup=False)
         if events.time is None and events.op is None and dataset["seed"] is None:
             console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynstore.cli.shared import DEVICE_HELP, check_device, open_console
+from dynstore.cli.shared import (
+    COMMENT_HELP,
+    DELIMITER_HELP,
+    DEVICE_HELP,
+    HEADER_HELP,
+    IDS_HELP,
+    check_device,
+    open_console,
+    read_delimiter,
+)
 from dynstore.errors import DynstoreError, InputError, StreamError
 
 if TYPE_CHECKING:
@@ -33,7 +42,11 @@ SECOND = 1.0
 TOP = 5
 _DATA, _GRAPH = "Rows", "Graph and answers"
 # What messages say to programs, and what the command's user types instead.
-TYPED = {"A graph made with renumber=True takes": "With --any-ids the graph takes"}
+TYPED = {
+    "A graph made with renumber=True takes": "With --any-ids the graph takes",
+    "header=True (--header) or header=False (--no-header), or name the columns": "--header or --no-header, or name the "
+    "columns: --column source=... --column destination=...",
+}
 NAMED_ROLES = re.compile(r"Name (?:it|them): columns=\{(.*)\}")
 
 
@@ -84,6 +97,12 @@ def stream(
             rich_help_panel=_DATA,
         ),
     ] = None,
+    delimiter: Annotated[str | None, typer.Option(help=DELIMITER_HELP, rich_help_panel=_DATA)] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help=HEADER_HELP, rich_help_panel=_DATA)
+    ] = None,
+    comment: Annotated[str | None, typer.Option(help=COMMENT_HELP, rich_help_panel=_DATA)] = None,
+    ids: Annotated[str | None, typer.Option(help=IDS_HELP, rich_help_panel=_DATA)] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="At the end of a file, wait for more rows.", rich_help_panel=_DATA)
     ] = False,
@@ -133,7 +152,7 @@ def stream(
         late = None if lateness is None else _number(lateness)
         flow = Stream(
             graph,
-            _open(source, follow),
+            _open(source, follow, any_ids, read_delimiter(delimiter), header, comment),
             held,
             batch,
             max_delay,
@@ -141,6 +160,7 @@ def stream(
             overflow,  # type: ignore[arg-type]
             late,
             dict(_pair("--column", text, "ROLE=NAME") for text in column or ()),
+            ids,  # type: ignore[arg-type]
         )
         monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
         show = _show_live if sys.stdout.isatty() else _show_lines
@@ -174,14 +194,23 @@ def _open_graph(log: Path | None, options: dict[str, Any]) -> Iterator[DynamicGr
         yield db.graph
 
 
-def _open(source: str, follow: bool) -> Any:
-    """Return what a stream takes as its source."""
+def _open(
+    source: str, follow: bool, any_ids: bool, delimiter: str | None, header: bool | None, comment: str | None
+) -> Any:
+    """Return what a stream takes as its source; of a file that cannot grow, all its events."""
     from dynstore.datasets import resolve
-    from dynstore.streams import open_source
+    from dynstore.io import read_events
+    from dynstore.streams import FileSource, open_source
 
-    if "://" in source or Path(source).exists():
-        return open_source(source, follow)
-    return resolve(source)
+    if "://" in source:
+        return open_source(source)
+    if not Path(source).exists():
+        return resolve(source)
+    if not follow and not FileSource.can_follow(source):
+        return read_events(source, renumber=any_ids, progress=True)
+    opened = FileSource(source, follow, delimiter, header, comment)
+    opened.on_dialect = lambda dialect: typer.echo(f"{source}: {dialect}")
+    return opened
 
 
 def _as_typed(message: str) -> str:

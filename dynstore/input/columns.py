@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "STRINGS",
     "Bounds",
     "EdgeColumns",
     "as_signed",
@@ -192,7 +193,8 @@ def _read_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
     if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
         nulls = column.null_count() if callable(column.null_count) else column.null_count
         if nulls:
-            raise InputError(f"{caller}: column `{name}` has {nulls} nulls; wanted none")
+            row = int(np.argmax(_is_null(column)))
+            raise InputError(f"{caller}: column `{name}` has {nulls} nulls, the first at row {row}; wanted none")
         if hasattr(column, "__cuda_array_interface__"):
             return backend.asarray(column.values)
         # Only pyarrow wants a permission to copy booleans and decimals.
@@ -207,6 +209,12 @@ def _read_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
         _refuse_null(caller, name, np.ma.getmaskarray(column))
         column = column.data
     return np.asarray(column)
+
+
+def _is_null(column: Any) -> np.ndarray:
+    """Return which rows of a column of pyarrow, polars or cuDF are null."""
+    missing = column.is_null() if hasattr(column, "is_null") else column.isna().to_arrow()
+    return np.asarray(missing.to_numpy(**({"zero_copy_only": False} if hasattr(missing, "type") else {})))
 
 
 def _refuse_null(caller: str, name: str, null: Any) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dynstore.input.kinds import Kind, Role
 
-__all__ = ["Coded", "holds_strings", "pick_rows", "plain"]
+__all__ = ["Coded", "holds_strings", "pick_rows", "plain", "values_of"]
 
 
 def plain(caller: str, name: str, column: Any, role: Role) -> Any:
@@ -207,3 +207,19 @@ _CONVERTERS: dict[Kind, Callable[[str, str, Any, Role], Any]] = {
     "booleans": _as_bits,
     "categories": _decode_categories,
 }
+
+
+def values_of(column: Any) -> np.ndarray:
+    """Return a column of any library as an array on the host, of integers or of objects; None for nulls."""
+    if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get"):  # CuPy
+        column = column.get()
+    if is_of(column, "cudf"):
+        column = column.to_arrow()
+    if is_of(column, "polars") or kind_of(column) in ("categories", "run ends"):
+        column = np.array(
+            _arrow(column).to_pylist() if hasattr(_arrow(column), "to_pylist") else list(column), dtype=object
+        )
+    if hasattr(column, "to_numpy"):
+        column = column.to_numpy(**({"zero_copy_only": False} if hasattr(column, "type") else {}))
+    array = np.asarray(column)
+    return array if array.dtype.kind in "iu" else array.astype(object)

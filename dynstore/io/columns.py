@@ -9,10 +9,13 @@ from difflib import get_close_matches
 from dynstore.errors import InputError
 from dynstore.io.limits import whole_number
 
-__all__ = ["ColumnChoice", "Columns", "find_columns"]
+__all__ = ["USUAL_NAMES", "ColumnChoice", "Columns", "find_columns"]
 
-SOURCE_NAMES = ("source", "src", "from", "u")
-DESTINATION_NAMES = ("destination", "dst", "target", "to", "v")
+# Names in lower case, of sources and of destinations, that are taken where none is chosen.
+USUAL_NAMES = (
+    ("source", "src", "from", "u", "start", "source_id", "fromnodeid", "from_node_id", ":start_id"),
+    ("destination", "dst", "target", "to", "v", "end", "target_id", "tonodeid", "to_node_id", ":end_id"),
+)
 MAX_COLUMNS = 10_000
 
 
@@ -51,6 +54,12 @@ class Columns:
         asked = (self.source, self.destination, self.weight, self.time, self.op)
         return sorted({column for column in asked if column is not None})
 
+    def said(self, names: Sequence[str] | None) -> str:
+        """Return which columns are taken, in words; ``names``: those of all columns, if they have some."""
+        roles = {role: getattr(self, role) for role in ("source", "destination", "weight", "time", "op")}
+        taken = {role: number for role, number in roles.items() if number is not None}
+        return ", ".join(f"{role} is {repr(names[n]) if names else f'column {n}'}" for role, n in taken.items())
+
     def role(self, number: int) -> str:
         """Return the role of a column."""
         for role in ("source", "destination", "weight", "time", "op"):
@@ -60,7 +69,9 @@ class Columns:
 
 
 def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None, width: int) -> Columns:
-    """Turn names into numbers; take source and destination from the usual names or the first free columns.
+    """Turn names into numbers; take source and destination by the usual names, or the first free columns.
+
+    The first free columns are taken if they have no names, or if there are no others.
 
     Parameters
     ----------
@@ -76,7 +87,7 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
     Raises
     ------
     InputError
-        For a name or number that the file does not have, or a column that is chosen twice.
+        For a name or number that the file does not have, a column that is chosen twice, and names that are not usual.
     """
     numbers: dict[str, int] = {}
     for role in ("source", "destination", "weight", "time", "op"):
@@ -84,9 +95,23 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
         if asked is not None:
             ragged = role == "weight" and choice.op is not None and header is None
             numbers[role] = _number(where, role, asked, header, MAX_COLUMNS if ragged else width, width)
-    for role, usual in (("source", SOURCE_NAMES), ("destination", DESTINATION_NAMES)):
+    for role, usual in zip(("source", "destination"), USUAL_NAMES, strict=True):
         if role not in numbers:
-            numbers[role] = _usual(where, role, usual, header, width, set(numbers.values()))
+            found = _usual(usual, header, set(numbers.values()))
+            if found is not None:
+                numbers[role] = found
+    free = [number for number in range(width) if number not in numbers.values()]
+    missing = [role for role in ("source", "destination") if role not in numbers]
+    if len(missing) > len(free):
+        raise InputError(
+            f"{where}: no column is left for the {missing[-1]}; the file has {width} column{'s' * (width != 1)}"
+        )
+    if header is not None and missing and len(missing) < len(free):
+        raise InputError(
+            f"{where}: which column is the {' and '.join(missing)}? The file has {', '.join(map(repr, header))}. "
+            f"Name it: {', '.join(f'{role}=...' for role in missing)}"
+        )
+    numbers |= dict(zip(missing, free, strict=False))
     roles_of: dict[int, str] = {}
     for role, number in numbers.items():
         if number in roles_of:
@@ -99,7 +124,10 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
 
 def _number(where: str, role: str, asked: str | int, header: Sequence[str] | None, limit: int, width: int) -> int:
     if isinstance(asked, str) and header is not None and asked in header:
-        return list(header).index(asked)
+        names = list(header)
+        if names.count(asked) > 1:
+            raise InputError(f"{where}: {names.count(asked)} columns are called {asked!r}; wanted one, or its number")
+        return names.index(asked)
     if isinstance(asked, str) and not asked.isdecimal():
         if header is None:
             raise InputError(f"{where}: {role} column {asked!r} is a name, but the file has no header; give a number")
@@ -112,14 +140,8 @@ def _number(where: str, role: str, asked: str | int, header: Sequence[str] | Non
     return number
 
 
-def _usual(
-    where: str, role: str, usual: Sequence[str], header: Sequence[str] | None, width: int, taken: set[int]
-) -> int:
+def _usual(usual: Sequence[str], header: Sequence[str] | None, taken: set[int]) -> int | None:
+    """Return the number of the first column with a usual name that has no other role; None if there is none."""
     lowered = [name.strip().lower() for name in header or ()]
-    for name in usual:
-        if name in lowered and lowered.index(name) not in taken:
-            return lowered.index(name)
-    for number in range(width):
-        if number not in taken:
-            return number
-    raise InputError(f"{where}: no column is left for the {role}; the file has {width} column{'s' * (width != 1)}")
+    found = (lowered.index(name) for name in usual if name in lowered)
+    return next((number for number in found if number not in taken), None)

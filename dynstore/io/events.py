@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dynstore.errors import InputError
+from dynstore.input.ops import OP_DELETE, OP_INSERT, OP_REWEIGHT, OP_SYMBOLS
 
 __all__ = ["OP_DELETE", "OP_INSERT", "OP_REWEIGHT", "OP_SYMBOLS", "EventTable"]
-
-OP_INSERT = 0
-OP_DELETE = 1
-OP_REWEIGHT = 2
-OP_SYMBOLS = ("+", "-", "w")  # a symbol's code is its index here
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +20,7 @@ class EventTable:
     Attributes
     ----------
     src, dst : numpy.ndarray, shape (N,), int64
-    time : numpy.ndarray, shape (N,), int64, float64 or datetime64[us], or None
+    time : numpy.ndarray, shape (N,), int64, float64 or datetime64[ns] (UTC), or None
         Never decreases, if there is one.
     weight : numpy.ndarray, shape (N,), float64, or None
         NaN only on deletions, which carry no weight.
@@ -34,6 +31,10 @@ class EventTable:
     ids : numpy.ndarray, shape (V,), or None
         What the numbers in ``src`` and ``dst`` stand for: ``ids[k]`` is the file's id of vertex k. None: the numbers
         are the ids.
+    dialect : str
+        How the file is written, in words; empty if it is no text file.
+    first_right : int or None
+        Of a bipartite graph: the lowest number of the second side, whose vertices the file numbers apart.
     """
 
     src: np.ndarray
@@ -43,6 +44,8 @@ class EventTable:
     op: np.ndarray | None = None
     name: str = "events"
     ids: np.ndarray | None = None
+    dialect: str = ""
+    first_right: int | None = None
 
     def __post_init__(self) -> None:
         for label in ("dst", "time", "weight", "op"):
@@ -59,6 +62,38 @@ class EventTable:
     def num_vertices(self) -> int:
         """One more than the highest id, 0 for no events."""
         return int(max(self.src.max(), self.dst.max())) + 1 if len(self) else 0
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns that there are, by role, with the file's own ids.
+
+        Operations are 1 for rows that insert or give a new weight, and -1 for those that delete.
+        """
+        src, dst = (ends if self.ids is None else self.ids[ends] for ends in (self.src, self.dst))
+        op = None if self.op is None else np.where(self.op == OP_DELETE, -1, 1)
+        found = {"source": src, "destination": dst, "weight": self.weight, "time": self.time, "op": op}
+        return {name: column for name, column in found.items() if column is not None}
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """Return the events as an Arrow stream, so that :meth:`dynstore.DynamicGraph.insert_edges` takes them.
+
+        Raises
+        ------
+        InputError
+            For events of which some delete: a stream applies these in order.
+        """
+        import pyarrow
+
+        if self.op is not None and (self.op != OP_INSERT).any():
+            raise InputError(
+                "EventTable: some events delete or give new weights; dynstore.Stream applies them in order"
+            )
+        columns: dict[str, Any] = {"source": self.src, "destination": self.dst}
+        if self.ids is not None:
+            values = pyarrow.array(self.ids)
+            columns = {name: pyarrow.DictionaryArray.from_arrays(ends, values) for name, ends in columns.items()}
+        others = {"weight": self.weight, "time": self.time}
+        columns |= {name: column for name, column in others.items() if column is not None}
+        return pyarrow.table(columns).__arrow_c_stream__(requested_schema)
 
     def sorted_by_time(self) -> EventTable:
         """Return the events by time; events of one time keep their order.

@@ -17,20 +17,18 @@ class Limits:
 
     Attributes
     ----------
-    max_id : int
-        The highest id.
+    max_id, min_id : int
+        The highest and the lowest id.
     max_weight : float
         The largest finite weight.
     any_ids : bool
-        Whether a column of texts may be a column of ids; they are numbered then.
-    texts : bool
-        Whether ids are texts; a reader finds that out.
+        Whether texts may be ids; they are numbered then.
     """
 
     max_id: int
     max_weight: float = float(np.finfo(np.float64).max)
     any_ids: bool = False
-    texts: bool = False
+    min_id: int = 0
 
 
 def whole_number(digits: str) -> int:

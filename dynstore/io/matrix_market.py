@@ -6,51 +6,57 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynstore.errors import FileFormatError
+from dynstore.errors import FileFormatError, InputError
 from dynstore.io.columns import Columns
+from dynstore.io.dialects import Dialect
 from dynstore.io.events import EventTable
 from dynstore.io.limits import Limits, whole_number
-from dynstore.io.lines import Layout, shorten
-from dynstore.io.text import parse_rows
+from dynstore.io.text import Read, read_rows
+from dynstore.io.text_rows import shorten
 
-__all__ = ["BANNER", "read_matrix_market"]
+__all__ = ["read_matrix_market"]
 
-BANNER = b"%%MatrixMarket"
-FIELDS = {"pattern": 2, "real": 3, "integer": 3, "double": 3}
+BANNER = "%%matrixmarket"
+FIELDS = {"pattern": 2, "real": 3, "integer": 3, "unsigned-integer": 3, "double": 3}
 SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
 
-def read_matrix_market(where: str, data: bytes, limits: Limits) -> EventTable:
+def read_matrix_market(where: str, head: bytes, read: Read, weighted: bool, limits: Limits) -> EventTable:
     """Read a ``matrix coordinate`` file; symmetric ones give each entry off the diagonal in both directions.
 
-    Row and column numbers become ids from 0; ``real`` and ``integer`` values become weights.
+    Row and column numbers become ids from 0; values become weights, whether ``weighted`` or not, which asks for them.
 
     Raises
     ------
     FileFormatError
         Naming the file and the line.
+    InputError
+        If weights are asked for, and a pattern has none.
     """
-    end = data.find(b"\n")
-    banner = data[: end if end >= 0 else len(data)].decode("ascii", errors="replace").lower().split()
-    if len(banner) != 5 or banner[0] != BANNER.decode().lower() or banner[1:3] != ["matrix", "coordinate"]:
+    end = head.find(b"\n")
+    banner = head[: end if end >= 0 else len(head)].decode("ascii", errors="replace").lower().split()
+    if len(banner) != 5 or banner[0] != BANNER or banner[1:3] != ["matrix", "coordinate"]:
+        dense = ". A dense matrix is read by scipy.io.mmread" if banner[1:3] == ["matrix", "array"] else ""
         raise FileFormatError(
-            f"{where}:1: wanted '%%MatrixMarket matrix coordinate FIELD SYMMETRY', got {' '.join(banner)[:60]!r}"
+            f"{where}:1: wanted '%%MatrixMarket matrix coordinate FIELD SYMMETRY', got {' '.join(banner)[:60]!r}{dense}"
         )
     field, symmetry = banner[3:]
     if field not in FIELDS:
-        raise FileFormatError(f"{where}:1: field {field!r} is not read; wanted pattern, real or integer")
+        raise FileFormatError(f"{where}:1: field {field!r} is not read; wanted {', '.join(FIELDS)}")
     if symmetry not in SYMMETRIES:
         raise FileFormatError(f"{where}:1: symmetry {symmetry!r} is not read; wanted general or symmetric")
-    skip, line_number, size, entries = _size_line(where, data)
+    width = FIELDS[field]
+    if weighted and width < 3:
+        raise InputError(f"{where}: got weight='weight'; a matrix of the field 'pattern' has no values. Leave it out")
+    skip, line_number, size, entries = _size_line(where, head)
     if size - 1 > limits.max_id:
         raise FileFormatError(f"{where}:{line_number}: {size} vertices; wanted at most {limits.max_id + 1}")
-    width = FIELDS[field]
     columns = Columns(0, 1, weight=2 if width == 3 else None)
-    layout = Layout(None, skip, line_number + 1, width, ragged=False, first_id=1)
-    table = parse_rows(where, data, layout, columns, Limits(size, limits.max_weight))
+    dialect = Dialect(None, False, ("%",), None, width, skip, line_number + 1)
+    table = read_rows(where, head, read, dialect, columns, Limits(size, limits.max_weight, min_id=1))
     if len(table) != entries:
         raise FileFormatError(f"{where}:{line_number}: {entries} entries are announced, the file has {len(table)}")
-    table = replace(table, src=table.src - 1, dst=table.dst - 1)
+    table = replace(table, src=table.src - 1, dst=table.dst - 1, dialect=f"Matrix Market, {field}, {symmetry}")
     return table if symmetry == "general" else _mirrored(table, -1.0 if symmetry == "skew-symmetric" else 1.0)
 
 

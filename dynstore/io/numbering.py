@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from dynstore.io.events import EventTable
 
-__all__ = ["MAX_ANY_ID", "number_ids", "renumbered"]
+__all__ = ["MAX_ANY_ID", "number_ids", "number_texts", "renumbered"]
 
 MAX_ANY_ID = 2**64 - 1
 # Ids are far apart if the highest is above both of these: a graph has memory for each number up to its highest id.
@@ -36,6 +37,27 @@ def number_ids(src: Any, dst: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     by_row, order = pandas.factorize(by_column.reshape(2, -1).ravel(order="F"))
     numbers = by_row.astype(np.int64, copy=False).reshape(-1, 2)
     return numbers[:, 0].copy(), numbers[:, 1].copy(), np.asarray(ids)[order]
+
+
+def number_texts(src: Sequence[Any], dst: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number the ids of two columns as :func:`number_ids` does.
+
+    Parameters
+    ----------
+    src, dst : sequence of pyarrow.DictionaryArray
+        The parts of both columns, of strings.
+
+    Returns
+    -------
+    src, dst : numpy.ndarray, shape (N,), int64
+    ids : numpy.ndarray of str, shape (V,)
+    """
+    import pyarrow
+
+    whole = pyarrow.chunked_array([*src, *dst]).unify_dictionaries()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in whole.chunks]).reshape(2, -1)
+    by_src, by_dst, order = number_ids(codes[0], codes[1])
+    return by_src, by_dst, whole.chunk(0).dictionary.take(pyarrow.array(order)).to_numpy(zero_copy_only=False)
 
 
 def renumbered(table: EventTable, max_id: int) -> EventTable:

@@ -1,42 +1,41 @@
-"""One function for every file; the format is detected from the first bytes and the name."""
+"""One function for every file; the format is found from the first bytes, and where these are not enough, the name."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
-import lzma
 import os
-import re
-import tarfile
-import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Literal
 
 import numpy as np
 
-from dynstore.errors import FileFormatError, InputError, InputTypeError, type_name, unknown_name
+from dynstore.arguments import check_name
+from dynstore.bars import Advance, show_progress
+from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.io.columns import ColumnChoice
+from dynstore.io.dialects import SAMPLE_BYTES, DialectChoice
+from dynstore.io.dimacs import read_dimacs
 from dynstore.io.events import EventTable
+from dynstore.io.formats import Format, find_format
+from dynstore.io.graphalytics import is_graphalytics, read_graphalytics
 from dynstore.io.limits import Limits
-from dynstore.io.matrix_market import BANNER, read_matrix_market
+from dynstore.io.matrix_market import read_matrix_market
 from dynstore.io.metis import read_metis
+from dynstore.io.networkx_files import read_by_networkx
 from dynstore.io.numbering import MAX_ANY_ID, renumbered
-from dynstore.io.parquet import read_parquet
-from dynstore.io.text import read_text
+from dynstore.io.packing import open_unpacked
+from dynstore.io.tables import read_arrow, read_json_file
+from dynstore.io.text import PIECE_BYTES, Read, read_text
+from dynstore.io.text_values import IdKind
 
 __all__ = ["read_events"]
 
-GZIP_MAGIC = b"\x1f\x8b"
-XZ_MAGIC = b"\xfd7zXZ\x00"
-BZIP2_MAGIC = b"BZh"
-TAR_MAGIC, TAR_PLACE = b"ustar", 257
-PARQUET_MAGIC = b"PAR1"
+PARQUET, ARROW = b"PAR1", b"ARROW1"
 # 2^31 - 1 means "unreachable" in BFS, as in the stores.
 MAX_ID = {"int32": 2**31 - 2, "int64": 2**63 - 2}
 MAX_WEIGHT = {name: float(np.finfo(name).max) for name in ("float32", "float64")}
-LONE_RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
+# Their columns are fixed; the text says what may be chosen.
+FIXED: dict[Format, str] = {"matrix market": "a Matrix Market file", "metis": "a METIS file", "dimacs": "a DIMACS file"}
 
 
 def read_events(
@@ -49,9 +48,12 @@ def read_events(
     delimiter: str | None = None,
     *,
     header: bool | None = None,
+    comment: str | None = None,
+    ids: Literal["integer", "text"] | None = None,
     vertex_dtype: str = "int32",
     weight_dtype: str = "float64",
     renumber: bool = False,
+    progress: bool = False,
 ) -> EventTable:
     """Read an edge list or a stream of edge events.
 
@@ -102,106 +104,85 @@ def read_events(
     MissingDependencyError
         For Parquet without pyarrow.
     """
-    if vertex_dtype not in MAX_ID:
-        raise unknown_name("read_events", "vertex_dtype", vertex_dtype, MAX_ID)
-    if delimiter is not None and len(delimiter) != 1:
-        raise InputError(f"read_events: delimiter {delimiter!r}; wanted one character")
+    check_name("read_events", "vertex_dtype", vertex_dtype, MAX_ID)
+    check_name("read_events", "weight_dtype", weight_dtype, MAX_WEIGHT)
+    check_name("read_events", "ids", "integer" if ids is None else ids, ("integer", "text"))
     if not isinstance(path, str | os.PathLike):
         raise InputTypeError(f"read_events: path is a {type_name(path)}; wanted a str or a path")
-    if weight_dtype not in MAX_WEIGHT:
-        raise unknown_name("read_events", "weight_dtype", weight_dtype, MAX_WEIGHT)
+    if ids == "text" and not renumber:
+        raise InputError("read_events: ids is 'text', which needs renumber=True")
     choice = ColumnChoice(source, destination, weight, time, op)
     where = os.path.expanduser(os.fspath(path))
     max_id = MAX_ID[vertex_dtype]
     limits = Limits(MAX_ANY_ID if renumber else max_id, MAX_WEIGHT[weight_dtype], renumber)
-    data = _read_bytes(where)
-    if data.startswith(PARQUET_MAGIC):
-        table = read_parquet(where, where, choice, limits)
-    else:
-        _refuse_lone_returns(where, data)
-        table = _read_other(where, data, choice, delimiter, header, limits)
+    with show_progress(progress) as (advance, _):
+        table = _read(where, choice, DialectChoice(_check_delimiter(delimiter), header, comment), limits, ids, advance)
     if renumber:
         table = renumbered(table, max_id)
     return replace(table, name=Path(where).name).sorted_by_time()
 
 
-def _read_other(
-    where: str, data: bytes, choice: ColumnChoice, delimiter: str | None, header: bool | None, limits: Limits
+def _check_delimiter(delimiter: str | None) -> str | None:
+    if delimiter is None or len(delimiter) == 1 or delimiter == "::":
+        return delimiter
+    raise InputError(f"read_events: delimiter {delimiter!r}; wanted one character, or '::'")
+
+
+def _read(
+    where: str, choice: ColumnChoice, dialects: DialectChoice, limits: Limits, ids: IdKind | None, advance: Advance
 ) -> EventTable:
-    """Read the contents of a file that is not Parquet, though its name may say so."""
-    if data.startswith(BANNER) or _suffix(where) == ".mtx":
-        if choice not in (ColumnChoice(), ColumnChoice(weight="weight")):
+    if os.path.isdir(where):
+        if not any(name.endswith(".parquet") for _, _, names in os.walk(where) for name in names):
+            raise InputError(f"read_events: cannot open {where!r}: Is a directory without files of Parquet")
+        return read_arrow(where, "Parquet", choice, limits, ids)
+    if is_graphalytics(where):
+        found = read_graphalytics(where)
+        if found.weighted and choice.weight == "weight":
+            choice = replace(choice, weight=2)
+        return _read(str(found.edges), choice, dialects, limits, ids, advance)
+    with open_unpacked(where) as opened:
+        name = Path(where).name
+
+        def read(size: int) -> bytes:
+            advance(name, opened.done(), opened.size)
+            return opened.content.read(size)
+
+        head = b""
+        while len(head) <= SAMPLE_BYTES and (more := read(SAMPLE_BYTES + 1)):
+            head += more
+        if head.startswith(PARQUET):
+            return read_arrow(where, "Parquet", choice, limits, ids)
+        if head.startswith(ARROW):
+            return read_arrow(where, "Arrow", choice, limits, ids)
+        return _read_other(where, find_format(where, head), head, read, choice, dialects, limits, ids)
+
+
+def _read_other(
+    where: str,
+    kind: Format,
+    head: bytes,
+    read: Read,
+    choice: ColumnChoice,
+    dialects: DialectChoice,
+    limits: Limits,
+    ids: IdKind | None,
+) -> EventTable:
+    if kind in FIXED or kind in ("graphml", "gml", "pajek"):
+        allowed = (ColumnChoice(), replace(ColumnChoice(), weight=choice.weight))
+        if choice not in (allowed[:1] if kind == "metis" else allowed):
             raise InputError(
-                f"{where}: got {choice.named()}; the columns of a Matrix Market file are fixed. Leave these options "
-                "out; weight='weight' reads the values"
+                f"{where}: got {choice.named()}; the columns of {FIXED.get(kind, f'a file of {kind}')} are fixed. "
+                "Leave these options out" + ("" if kind == "metis" else "; weight='weight' reads the values")
             )
-        table = read_matrix_market(where, data, limits)
-        if choice.weight is not None and table.weight is None:
-            raise InputError(
-                f"{where}: got weight='weight'; a matrix of the field 'pattern' has no values. Leave it out"
-            )
-        return table
-    if _suffix(where) == ".graph":
-        if choice != ColumnChoice():
-            raise InputError(
-                f"{where}: got {choice.named()}; the columns of a METIS file are fixed. Leave these options out"
-            )
+    if kind == "text":
+        return read_text(where, head, read, choice, dialects, limits, ids)
+    if kind == "matrix market":
+        return read_matrix_market(where, head, read, choice.weight is not None, limits)
+    if kind == "dimacs":
+        return read_dimacs(where, head, read, choice.weight is not None, limits)
+    data = head + b"".join(iter(lambda: read(PIECE_BYTES), b""))
+    if kind == "metis":
         return read_metis(where, data, limits.max_id)
-    if _suffix(where) == ".parquet":
-        raise FileFormatError(f"{where}: not a Parquet file: it does not start with 'PAR1'")
-    return read_text(where, data, choice, None if delimiter in (None, " ") else delimiter, header, limits)
-
-
-def _refuse_lone_returns(where: str, data: bytes) -> None:
-    """Refuse carriage returns that end no line, at which pandas would end one."""
-    found = LONE_RETURN.search(data) if b"\r" in data else None
-    if found is not None:
-        line = data.count(b"\n", 0, found.start()) + 1
-        raise FileFormatError(f"{where}:{line}: a carriage return without a line feed; a line ends in a line feed")
-
-
-def _suffix(where: str) -> str:
-    """Return the suffix of the format, without that of a compression."""
-    path = Path(where.lower())
-    return (path.with_suffix("") if path.suffix in (".gz", ".xz", ".bz2") else path).suffix
-
-
-def _read_bytes(where: str) -> bytes:
-    """Return the whole file, decompressed; for a Parquet file only its first bytes."""
-    try:
-        with open(where, "rb") as file:
-            start = file.read(len(XZ_MAGIC))
-            if start.startswith(PARQUET_MAGIC):
-                return start
-            file.seek(0)
-            data = _unpack(start, file)
-            return _read_member(where, data) if data.startswith(TAR_MAGIC, TAR_PLACE) else data
-    except FileNotFoundError:
-        raise InputError(f"read_events: no file {where!r}") from None
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
-        raise FileFormatError(f"{where}: damaged or cut short: {error}") from error
-    except OSError as error:
-        raise InputError(f"read_events: cannot open {where!r}: {error.strerror or error}") from error
-
-
-def _unpack(start: bytes, file: BinaryIO) -> bytes:
-    """Return the decompressed contents of a file that begins with ``start``."""
-    if start.startswith(GZIP_MAGIC):
-        return gzip.GzipFile(fileobj=file).read()
-    if start.startswith(XZ_MAGIC):
-        return lzma.LZMAFile(file).read()
-    return bz2.BZ2File(file).read() if start.startswith(BZIP2_MAGIC) else file.read()
-
-
-def _read_member(where: str, data: bytes) -> bytes:
-    """Return the archive's file with the archive's name: NAME.tar.gz holds NAME/NAME.mtx, and perhaps others."""
-    name = Path(where).name.split(".tar")[0]
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        files = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}
-        chosen = files.get(f"{name}.mtx")
-        content = None if chosen is None else archive.extractfile(chosen)
-        if content is None:
-            raise FileFormatError(
-                f"{where}: no {name}.mtx in the archive; it has {', '.join(sorted(files)) or 'no file'}"
-            )
-        return content.read()
+    if kind == "json lines":
+        return read_json_file(where, data, choice, limits, ids)
+    return read_by_networkx(where, data, kind, None if choice.weight is None else str(choice.weight))

@@ -5,30 +5,36 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from dynstore.errors import InputError
-from dynstore.io.pieces import LineReader, is_row, read_json_lines
+from dynstore.errors import FileFormatError, InputError
+from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect
+from dynstore.io.formats import find_format
+from dynstore.io.json_lines import read_json_lines
+from dynstore.io.packing import is_packed
+from dynstore.io.text_rows import TextReader
+from dynstore.io.text_values import TextBatch, TextColumn
 from dynstore.streams.source import BaseSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 __all__ = ["FileSource"]
 
-JSON = (".json", ".jsonl", ".ndjson")
 BYTES_PER_ROW = 64  # so many bytes are read for each row that is wanted
 MAX_READ = 64 << 20
 STEP_S = 0.02  # between two looks at the file
+# Without a header.
+USUAL = ("source", "destination")
+Read = Callable[[bytes, int], Mapping[str, Any]]
 _log = logging.getLogger("dynstore")
 
 
 class FileSource(BaseSource):
     """Lines of a file, and those that are added to it.
 
-    Rows are CSV, TSV or separated by blanks, or lines of JSON objects in files called ``.jsonl``, ``.ndjson`` or
-    ``.json``. Only whole lines are read. A position is a number of bytes.
+    Rows are delimited text, or lines of JSON objects. Only whole lines are read. A position is a number of bytes. How
+    the text is written is found from the first rows, up to 1 MiB, and holds for the whole file, also after a restart:
+    a row that does not fit ends the stream with an error that names its line.
 
     If the file is renamed and another one takes its name, as by rotation, the old one is read to its end first. If it
     is truncated, reading goes on from its new start. Both are logged as warnings and counted.
@@ -40,13 +46,22 @@ class FileSource(BaseSource):
     follow : bool
         Wait for more at the end. If False, the source ends there, and the last line needs no line feed.
     delimiter : str, optional
-        The character between two fields. By default it is found from the first row.
+        What stands between two fields: a character, or "::"; " " means any run of blanks and tabs. By default it is
+        found.
     header : bool, optional
-        Whether the first row has names. By default it has if none of its fields is a number. Without names, the first
-        two columns are "source" and "destination", the others "2", "3" and so on.
+        Whether the first row has names. By default it has if the stream names columns, if two of its fields are usual
+        names such as source and target, or if a column of texts above numbers shows it. Without names, the first two
+        columns are "source" and "destination", the others "2", "3" and so on.
+    comment : str, optional
+        What lines begin with that are left out; "" for none. By default "#" and "%", if there are such lines above the
+        first row.
 
     Attributes
     ----------
+    dialect : Dialect or None
+        How the file is written, once that is known; ``str`` of it says so in words.
+    on_dialect : callable or None
+        If set, it gets the dialect when it is found.
     rotations, truncations : int
         How often that happened.
 
@@ -54,6 +69,8 @@ class FileSource(BaseSource):
     ------
     InputError
         If there is no such file.
+    FileFormatError
+        In :meth:`poll`, for a file of another format, one that is packed, and a row that does not fit.
     """
 
     def __init__(
@@ -62,18 +79,46 @@ class FileSource(BaseSource):
         follow: bool = True,
         delimiter: str | None = None,
         header: bool | None = None,
+        comment: str | None = None,
     ) -> None:
         self._path, self._follow = Path(path).expanduser(), follow
-        self._is_json = self._path.suffix in JSON
-        self._given = delimiter, header
+        self._given = DialectChoice(delimiter, header, comment)
+        self._named, self._wanted_names = False, frozenset[str]()
+        self.dialect: Dialect | None = None
+        self.on_dialect: Callable[[Dialect], None] | None = None
         self.rotations = self.truncations = 0
         self._wanted = 0
         try:
             self._file: BinaryIO = self._path.open("rb")
         except OSError as error:
             raise InputError(f"FileSource: cannot open {str(self._path)!r}: {error.strerror}") from error
-        self._read: Callable[[bytes], Mapping[str, Any]] | None = None
+        self._read: Read | None = None
         self._offset = 0
+        self._line: int | None = 1  # of the offset; None: not counted yet
+
+    @staticmethod
+    def can_follow(path: str | os.PathLike[str]) -> bool:
+        """Whether a file is one of lines, which may grow; others are read by :func:`dynstore.io.read_events`."""
+        if os.path.isdir(path):
+            return False
+        with open(path, "rb") as file:
+            head = file.read(SAMPLE_BYTES)
+        try:
+            return not is_packed(head) and find_format(os.fspath(path), head) in ("text", "json lines")
+        except FileFormatError:
+            return head[:4] not in (b"PAR1", b"ARRO")
+
+    def choose(self, names: Collection[str], named: bool) -> None:
+        """Read only some columns; called by a stream, before the first :meth:`poll`.
+
+        Parameters
+        ----------
+        names : collection of str
+            The columns that are read, where they are there.
+        named : bool
+            Whether some were named, so that the file has a header.
+        """
+        self._wanted_names, self._named = frozenset(names), named
 
     def seek(self, position: Any) -> None:
         """Go on at a byte.
@@ -117,28 +162,73 @@ class FileSource(BaseSource):
         if not whole:
             self._look_for_changes(self._offset, len(data))
             return None
-        self._offset += whole
         assert self._read is not None
-        return self._read(data[:whole]), self._offset
+        line = self._line_here()
+        rows = self._read(data[:whole], line)
+        self._offset += whole
+        self._line = line + data.count(b"\n", 0, whole)
+        return rows, self._offset
+
+    def _line_here(self) -> int:
+        """Return the number of the line at the offset."""
+        if self._line is None:
+            self._file.seek(0)
+            left, self._line = self._offset, 1
+            while left and (data := self._file.read(min(left, MAX_READ))):
+                self._line += data.count(b"\n")
+                left -= len(data)
+        return self._line
 
     def _begin(self) -> bool:
-        """Read the first line; return False if it is not there yet, and look whether there is another file then."""
-        if self._is_json:
-            self._read = lambda data: read_json_lines(str(self._path), data)
-            self._offset = self._wanted
-            return True
+        """Find how the file is written; return False if no row is there yet, and look whether there is another file."""
         self._file.seek(0)
-        offset = 0
-        while (line := self._file.readline()) and (line.endswith(b"\n") or not self._follow):
-            text = line.decode("utf-8", errors="replace").removeprefix("\ufeff").rstrip("\r\n")
-            if is_row(text):
-                reader = LineReader(str(self._path), text, *self._given)
-                self._offset = max(self._wanted, offset + len(line) if reader.has_header else offset)
-                self._read = reader.read
+        head = self._file.read(SAMPLE_BYTES + 1)
+        end = head.rfind(b"\n") + 1
+        if head and (end or not self._follow):
+            whole = head[: end or len(head)] if self._follow or len(head) > SAMPLE_BYTES else head
+            read, start = self._make_reader(whole)
+            if read is not None:
+                self._read, self._offset = read, max(start, self._wanted)
+                self._line = None
                 return True
-            offset += len(line)
-        self._look_for_changes(offset, len(line))
+        self._look_for_changes(end, len(head) - end)
         return False
+
+    def _make_reader(self, head: bytes) -> tuple[Read | None, int]:
+        """Return what reads lines, and where the first row begins; None if there is no row."""
+        where = str(self._path)
+        if is_packed(head):
+            raise FileFormatError(f"{where}: a packed file is not followed; dynstore.io.read_events reads it")
+        kind = find_format(where, head)
+        if kind == "json lines":
+            return lambda data, line: read_json_lines(where, data, line), 0
+        if kind != "text":
+            raise FileFormatError(f"{where}: a file of {kind} is not followed; dynstore.io.read_events reads it")
+        try:
+            dialect = find_dialect(where, head, self._given, self._named)
+        except InputError:
+            if self._follow and head.count(b"\n") < 2:  # the next rows may show whether the first one has names
+                return None, 0
+            raise
+        if dialect is None:
+            return None, 0
+        self.dialect = dialect
+        names = dialect.names or (*USUAL, *map(str, range(2, dialect.width)))[: dialect.width]
+        _log.info("FileSource: %s: %s", where, dialect)
+        if self.on_dialect is not None:
+            self.on_dialect(dialect)
+        reader = TextReader(where, dialect)
+        used = [n for n, name in enumerate(names) if not self._wanted_names or name in self._wanted_names]
+        used = used or list(range(len(names)))
+
+        def read(data: bytes, line: int, first: TextBatch | None) -> TextBatch:
+            rows = reader.read(data, line, used)
+            return TextBatch({names[number]: TextColumn(rows, number, names[number]) for number in used}, first)
+
+        sample = head[dialect.first_byte : SAMPLE_BYTES]
+        end = sample.rfind(b"\n") + 1
+        first = read(sample[: end or len(sample)], dialect.first_line, None)
+        return lambda data, line: read(data, line, first), dialect.first_byte
 
     def _look_for_changes(self, read: int, unfinished: int) -> None:
         """Go on with another file of the same name, or from the start of one that was truncated.
@@ -168,7 +258,7 @@ class FileSource(BaseSource):
             self.truncations += 1
         else:
             return
-        self._read, self._offset, self._wanted = None, 0, 0
+        self._read, self._offset, self._wanted, self._line = None, 0, 0, 1
 
     def close(self) -> None:
         """Close the file."""

@@ -9,7 +9,7 @@ from dynstore.adapters.libraries import require
 from dynstore.arguments import check_name
 from dynstore.errors import FileFormatError, InputError
 from dynstore.input.forms import column_names, is_frame, open_edges
-from dynstore.io.pieces import read_json_lines
+from dynstore.io.json_lines import read_json_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,23 +11,26 @@ import numpy as np
 from dynstore.backend import get_backend
 from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
 from dynstore.ids.columns import StringKeys, read_keys
-from dynstore.input.columns import read_numbers
+from dynstore.input.columns import STRINGS, read_numbers
 from dynstore.input.extra_columns import read_values
 from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns, take_rows
+from dynstore.input.ops import OP_DELETE, read_ops
 from dynstore.input.times import read_times
-from dynstore.io import OP_DELETE, EventTable
+from dynstore.io import EventTable
+from dynstore.io.text_values import TextBatch, TextColumn, decide_ids, decide_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
+    from dynstore.io.text_values import IdKind, TimeKind
 
 __all__ = ["CALLER", "ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair", "settled"]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")
-INSERT, DELETE = ("+", "insert"), ("-", "delete")
+MAX_INT64 = int(np.iinfo(np.int64).max)
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,9 +104,19 @@ class RowReader:
         Whether rows need weights.
     timed : bool
         Whether rows need times.
+    ids : {"integer", "text"}, optional
+        What ids are, where rows do not say it. By default as those of the graph, if it has vertices; else what the
+        first rows of the source look like.
     """
 
-    def __init__(self, G: DynamicGraph, columns: Mapping[str, str] | None, weighted: bool, timed: bool) -> None:
+    def __init__(
+        self,
+        G: DynamicGraph,
+        columns: Mapping[str, str] | None,
+        weighted: bool,
+        timed: bool,
+        ids: IdKind | None = None,
+    ) -> None:
         columns = {} if columns is None else columns
         if not isinstance(columns, Mapping):
             raise InputTypeError(f"{CALLER}: columns is {columns!r}; wanted a dict such as {{'source': 'payer'}}")
@@ -124,7 +137,23 @@ class RowReader:
             )
         self._host = get_backend("cpu")
         self.dated: bool | None = None  # whether times are date-times; None before the first
-        self._texts: bool | None = None  # whether ids are strings; None before the first
+        self._ids, self._exact, self._as_texts = ids, False, ids == "text"
+        self._wanted = "ids are integers, as those before"
+        if not G.is_renumbered():
+            self._wanted = f"vertex ids are integers{STRINGS}"
+            if ids == "text":
+                raise InputError(
+                    f'{CALLER}: ids is "text", and the graph has vertex numbers; make it with renumber=True'
+                )
+            self._ids = "integer"
+        elif ids is None and G.number_of_vertices():
+            self._ids = "text" if G.ids.kind == "string" else "integer"
+        self._time: TimeKind | None = None  # of texts
+
+    def wanted(self) -> tuple[set[str], bool]:
+        """Return the names of the columns that are read if they are there, and whether some were named."""
+        roles = [role for role in ROLES if role != "weight" or self._weighted]
+        return {self._names[role] for role in roles} | set(self._extra), bool(self._named)
 
     def read(self, given: Any) -> Rows:
         """Return rows as columns on the host.
@@ -135,10 +164,7 @@ class RowReader:
             If a column is missing, has nulls, or differs in length.
         """
         if isinstance(given, EventTable):
-            return self._read_table(
-                {"source": given.src, "destination": given.dst, "weight": given.weight, "time": given.time}
-                | {"op": given.op}
-            )
+            return self._read_table(given.columns())
         if isinstance(given, Mapping):
             return self._read_table(given)
         edges = open_edges(CALLER, given, [*self._extra, *self._last])
@@ -159,9 +185,13 @@ class RowReader:
 
     def _read_table(self, table: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Rows:
         names = self._names if names is None else names
+        if isinstance(table, TextBatch):
+            self._decide(table.first, names)
         needed = [*ROLES[:2], *(["weight"] if self._weighted else []), *(["time"] if self._timed else [])]
         wanted = [names[role] for role in ROLES if role in needed or role in self._named] + self._extra
         present = [name for name, column in table.items() if column is not None]
+        if not present and not isinstance(table, TextBatch):
+            return self._nothing()
         missing = [name for name in wanted if name not in present]
         if missing:
             roles = ", ".join(f"{role!r}: ..." for role in ROLES if names[role] in missing)
@@ -175,19 +205,23 @@ class RowReader:
             return table.get(names[role])
 
         src, dst = (self._read_ids(names[role], column(role)) for role in ROLES[:2])
-        ops = None if column("op") is None else as_array(column("op"))
+        ops = None if column("op") is None else _texts_of(column("op"))
         times = None if column("time") is None else self._read_times(names["time"], column("time"))
         weights = column("weight") if self._weighted else None
         extra = {name: table[name] for name in self._extra}
         read = zip(ROLES, (src, dst, weights, times, ops), strict=True)
         check_lengths(CALLER, [(names[role], one) for role, one in read if one is not None], extra)
-        deletes = None if ops is None else _read_ops(names["op"], ops)
+        deletes = None if ops is None else read_ops(CALLER, names["op"], ops) == OP_DELETE
+        deletes = deletes if deletes is not None and deletes.any() else None
 
         def values(name: str, column: Any, dtype: np.dtype | None) -> np.ndarray:
             """Rows that delete may have anything there."""
             given = _on_host(column)
             if deletes is not None:
-                (given,) = take_rows((given,), np.flatnonzero(~deletes))
+                kept = np.flatnonzero(~deletes)
+                given = given.take(kept) if isinstance(given, TextColumn) else take_rows((given,), kept)[0]
+            if isinstance(given, TextColumn):
+                given = given.numbers()
             if dtype is None:
                 found: np.ndarray = read_numbers(CALLER, self._host, name, given)
             else:
@@ -202,16 +236,36 @@ class RowReader:
         columns = (values(name, given, self._dtypes[name]) for name, given in extra.items())
         return Rows(src, dst, weights, times, deletes, tuple(columns))
 
+    def _nothing(self) -> Rows:
+        """Return no rows: a batch without columns has none."""
+        nothing = np.empty(0, np.int64)
+        return Rows(nothing, nothing, times=nothing if self._timed else None, extra=(nothing,) * len(self._extra))
+
+    def _decide(self, first: TextBatch, names: Mapping[str, str]) -> None:
+        """Find what ids and times are in the first rows of a text, unless it is known."""
+        ends = [first[names[role]] for role in ROLES[:2] if names[role] in first]
+        if self._ids is None and ends and len(ends[0]):
+            self._ids, self._exact = decide_ids(ends), True
+        if self._time is None and names["time"] in first and len(first[names["time"]]):
+            self._time = decide_times(first[names["time"]])
+
     def _read_ids(self, name: str, column: Any) -> np.ndarray:
         """Read a column of ids: objects that are strings, or integers of a type that int64 can hold."""
+        if isinstance(column, TextColumn):
+            if self._ids == "text":
+                column = column.texts()
+            else:
+                column = column.integers(self._wanted, 0, MAX_INT64 - 1, self._exact)
+        elif self._as_texts and isinstance(column, list | tuple):  # of JSON
+            column = [str(item) if type(item) is int else item for item in column]
         keys = read_keys(CALLER, self._host, name, _on_host(column))
         texts = isinstance(keys, StringKeys)
         ids = keys.all() if isinstance(keys, StringKeys) else keys
         if len(ids):
-            if self._texts is not None and texts != self._texts:
+            if self._ids is not None and texts != (self._ids == "text"):
                 got, before = ("strings", "integers") if texts else ("integers", "strings")
                 raise InputTypeError(f"{CALLER}: `{name}` has {got}; wanted {before}, as the ids before")
-            self._texts = texts
+            self._ids = "text" if texts else "integer"
         if ids.dtype == np.uint64:
             high = ids > np.iinfo(np.int64).max
             if high.any():
@@ -221,6 +275,8 @@ class RowReader:
         return np.asarray(ids)
 
     def _read_times(self, name: str, column: Any) -> np.ndarray:
+        if isinstance(column, TextColumn):
+            column = column.times(self._time or "integer")
         times, dated = read_times(CALLER, self._host, name, _on_host(column))
         if len(times):
             if self.dated is not None and dated != self.dated:
@@ -249,21 +305,9 @@ def _on_host(column: Any) -> Any:
     return column.get() if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get") else column
 
 
-def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:
-    """Return which rows delete; None if none does. An op is a word or sign, or a number of an event table.
-
-    A row without one inserts: in lines of JSON it may be missing in some, and a batch has any of them.
-    """
-    if ops.dtype.kind in "iu":
-        deletes = ops == OP_DELETE
-    else:
-        missing = np.array([op is None for op in ops], np.bool_) if ops.dtype == object else False
-        deletes = np.isin(ops.astype("U"), DELETE)
-        bad = ~(deletes | np.isin(ops.astype("U"), INSERT) | missing)
-        if bad.any():
-            row = int(bad.argmax())
-            raise InputError(f"{CALLER}: `{name}` is {ops[row]!r} at row {row}; wanted '+', '-', 'insert' or 'delete'")
-    return deletes if deletes.any() else None
+def _texts_of(column: Any) -> Any:
+    """Return a column of a text file as its strings, all else as it is."""
+    return column.values() if isinstance(column, TextColumn) else column
 
 
 def keeps_times(G: DynamicGraph | ShardedGraph) -> bool:

@@ -123,7 +123,7 @@ class TableSource(BaseSource):
 
     def __init__(self, table: Any) -> None:
         if isinstance(table, EventTable):
-            table = _columns_of(table)
+            table = table.columns()
         elif not isinstance(table, Mapping):
             table = open_edges("Stream", table)
         if isinstance(table, Mapping):
@@ -151,13 +151,6 @@ class TableSource(BaseSource):
     def seek(self, position: Any) -> None:
         """Go on at a row."""
         self._row = position
-
-
-def _columns_of(events: EventTable) -> dict[str, Any]:
-    """Return the columns that an event table has, with its own ids."""
-    src, dst = (ends if events.ids is None else events.ids[ends] for ends in (events.src, events.dst))
-    columns = {"source": src, "destination": dst, "weight": events.weight, "time": events.time, "op": events.op}
-    return {name: column for name, column in columns.items() if column is not None}
 
 
 def _rows(table: Any, first: int, last: int) -> Any:

@@ -72,7 +72,12 @@ class Stream:
         only the window's own rule applies.
     columns : mapping, optional
         The names of the columns, by role: "source", "destination", "weight", "time", "op". By default a column is
-        called like its role. Columns "time" and "op" may be missing. "op" has "+" or "insert", "-" or "delete".
+        called like its role. Columns "time" and "op" may be missing. "op" has "+" or "insert" or the number 1, "-" or
+        "delete" or -1.
+    ids : {"integer", "text"}, optional
+        What ids are in a source that does not say it: a text file, or with "text" the numbers of JSON. By default they
+        are as those of the graph, if it has vertices; else the first rows of a text file decide, up to 1 MiB. Integers
+        are taken for texts if one has leading zeros, or if a text is among them.
 
     Attributes
     ----------
@@ -112,6 +117,7 @@ class Stream:
         overflow: Overflow = "block",
         lateness: Any = None,
         columns: Mapping[str, str] | None = None,
+        ids: Literal["integer", "text"] | None = None,
     ) -> None:
         if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
@@ -139,7 +145,11 @@ class Stream:
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
         weighted = G.is_weighted() and (window is None or window.keep != "count")
         timed = span is not None or keeps_times(G) or (window is not None and window.by == "time")
-        self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed)
+        check_name(CALLER, "ids", "integer" if ids is None else ids, ("integer", "text"))
+        self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed, ids)
+        opened = as_source(source)
+        if hasattr(opened, "choose"):
+            opened.choose(*self._rows.wanted())
         for given in (span, length):
             if given is not None:
                 self._rows.dated = given[1]
@@ -149,10 +159,10 @@ class Stream:
         spans = None if length is None else ceil(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
             together = TogetherApplier(G, None, *spans, staging)
-            self._engine: Engine = TogetherEngine(G, as_source(source), limits, self._rows, together, staging)
+            self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging)
         else:
             applier = Applier(G, window, *spans, staging)
-            self._engine = Engine(G, as_source(source), limits, self._rows, applier, staging)
+            self._engine = Engine(G, opened, limits, self._rows, applier, staging)
         self.graph, self.interrupted = G, False
 
     def __repr__(self) -> str:

@@ -132,7 +132,7 @@ class TestParquet:
         assert events.weight is not None
         assert events.weight.tolist() == [1.5, 0.5]
         assert events.time is not None
-        assert events.time.dtype == np.dtype("datetime64[us]")
+        assert events.time.dtype == np.dtype("datetime64[ns]")
 
     @pytest.mark.parametrize("times", [[2, 1], [2.5, 1.5], ["2004-02", "2004-01"]])
     def test_other_times(self, arrow, tmp_path: Path, times: list) -> None:
@@ -148,23 +148,32 @@ class TestParquet:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ({"src": [0, -1], "dst": [1, 2]}, "row 1: source -1 is negative"),
-            ({"src": [0, 2**31 - 1], "dst": [1, 2]}, "row 1: source 2147483647 is too large"),
-            ({"src": np.array([0, 2**63], np.uint64), "dst": [1, 2]}, "row 1: source 9223372036854775808 is too large"),
-            ({"src": [0.0, 1.0], "dst": [1, 2]}, "the source column has type double; vertex ids are integers"),
-            ({"src": ["a", "b"], "dst": [1, 2]}, "the source column has type string; vertex ids are integers"),
-            ({"src": [0, None], "dst": [1, 2]}, "row 1: the source is null"),
-            ({"src": [0, 1], "dst": [1, 2], "w": [0.5, float("nan")]}, "row 1: the weight is NaN or null"),
-            ({"src": [0, 1], "dst": [1, 2], "w": ["x", "y"]}, "the weight column has type string"),
-            ({"src": [0, 1], "dst": [1, 2], "t": ["x", "y"]}, "row 0: time 'x' is neither a number nor an ISO date"),
-            ({"src": [0, 1], "dst": [1, 2], "t": [0.5, float("nan")]}, "row 1: the time is NaN"),
-            ({"src": [0, 1], "dst": [1, 2], "t": [datetime.time(1)] * 2}, "the time column has type time64[us]"),
-            ({"src": [0, 1], "dst": [1, 2], "t": [True, False]}, "the time column has type bool; times are numbers"),
+            ({"src": [0, -1], "dst": [1, 2]}, "`source` has -1 at row 1, which is negative"),
+            ({"src": [0, 2**31 - 1], "dst": [1, 2]}, "`source` has 2147483647 at row 1, which is too large"),
+            (
+                {"src": np.array([0, 2**63], np.uint64), "dst": [1, 2]},
+                "`source` has 9223372036854775808 at row 1, which is too large",
+            ),
+            ({"src": [0.0, 1.0], "dst": [1, 2]}, "`source` is float64; vertex ids must be integers"),
+            ({"src": ["a", "b"], "dst": [1, 2]}, "`source` has 'a' (str) at row 0; vertex ids are integers"),
+            ({"src": [0, None], "dst": [1, 2]}, "column `source` has 1 nulls, the first at row 1; wanted none"),
+            (
+                {"src": [0, 1], "dst": [1, 2], "w": [0.5, float("nan")]},
+                "`weight` is NaN at row 1; a weight must be a number",
+            ),
+            ({"src": [0, 1], "dst": [1, 2], "w": ["x", "y"]}, "`weight` is string; a weight must be a number"),
+            ({"src": [0, 1], "dst": [1, 2], "t": ["x", "y"]}, "`time` has 'x' at row 0; wanted ISO dates"),
+            ({"src": [0, 1], "dst": [1, 2], "t": [0.5, float("nan")]}, "`time` has a null at row 1; wanted none"),
+            (
+                {"src": [0, 1], "dst": [1, 2], "t": [datetime.time(1)] * 2},
+                "`time` is time64[us]; times are integers, date-times, dates or ISO texts",
+            ),
+            ({"src": [0, 1], "dst": [1, 2], "t": [True, False]}, "`time` is bool; times are integers"),
             (
                 {"src": [0, 1], "dst": [1, 2], "t": np.array([1, 2**63 + 5], np.uint64)},
-                "row 1: time 9223372036854775813 is too large; wanted at most 9223372036854775807",
+                "`time` has 9223372036854775813; times go to 9223372036854775807",
             ),
-            ({"src": [0, 1], "dst": [1, 2], "op": ["+", "?"]}, "row 1: op '?' is none of"),
+            ({"src": [0, 1], "dst": [1, 2], "op": ["+", "?"]}, "`op` is '?' at row 1; wanted '+' or 'insert'"),
         ],
     )
     def test_faults_have_their_row(self, arrow, tmp_path: Path, columns: dict, message: str) -> None:
@@ -199,10 +208,10 @@ class TestParquet:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ({"src": ["ann", None], "dst": [1, 2]}, "row 1: the source is null"),
-            ({"src": ["ann", "bob"], "dst": [1.0, 2.0]}, "the destination column has type double"),
-            ({"src": [0.5, 1.0], "dst": [1, 2]}, "vertex ids are integers or texts"),
-            ({"src": [0, -1], "dst": [1, 2]}, "row 1: source -1 is negative"),
+            ({"src": ["ann", None], "dst": [1, 2]}, "`source` has a null at row 1"),
+            ({"src": ["ann", "bob"], "dst": [1.0, 2.0]}, "`destination` is float64; vertex ids must be integers"),
+            ({"src": [0.5, 1.0], "dst": [1, 2]}, "`source` is float64; vertex ids must be integers"),
+            ({"src": [0, -1], "dst": [1, 2]}, "`source` has -1 at row 1, which is negative"),
         ],
     )
     def test_what_is_no_id_is_refused(self, arrow, tmp_path: Path, columns: dict, message: str) -> None:
@@ -214,7 +223,7 @@ class TestParquet:
     def test_a_null_in_a_dictionary_is_refused(self, arrow, tmp_path: Path) -> None:
         names = arrow.DictionaryArray.from_arrays(arrow.array([0, 1, None]), arrow.array(["ann", "bob"]))
         path = self.save(arrow, tmp_path, src=names, dst=[1, 2, 3])
-        with pytest.raises(FileFormatError, match="row 2: the source is null"):
+        with pytest.raises(FileFormatError, match="`source` has a null at row 2"):
             read_events(path, renumber=True)
 
     def test_a_name_twice_is_refused_where_it_is_asked_for(self, arrow, tmp_path: Path) -> None:
@@ -235,7 +244,7 @@ class TestParquet:
 
     def test_weights_that_the_dtype_cannot_hold_are_refused(self, arrow, tmp_path: Path) -> None:
         path = self.save(arrow, tmp_path, src=[0, 1], dst=[1, 2], w=[float("inf"), -1e39])
-        with pytest.raises(FileFormatError, match=r"row 1: weight -1e\+39 is too large"):
+        with pytest.raises(FileFormatError, match=r"`weight` has -1e\+39 at row 1, which is too large"):
             read_events(path, weight="w", weight_dtype="float32")
 
     def test_what_only_looks_like_parquet(self, arrow, tmp_path: Path) -> None:

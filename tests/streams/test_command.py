@@ -55,6 +55,9 @@ def test_a_file_with_named_columns_and_ids_of_any_kind(command, tmp_path: Path) 
 def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("payer,payee\nann,bob\n")
     _, _, err = command("e.csv", "--device", "cpu")
+    assert "e.csv:1: 'payer', 'payee' may be names of columns, or a row; say which: --header or --no-header" in err
+    assert "--column source=... --column destination=..." in err
+    _, _, err = command("e.csv", "--header", "--device", "cpu")
     assert "columns not found: source, destination" in err
     assert "--column source=... --column destination=..." in err
     ends = ("--column", "source=payer", "--column", "destination=payee", "--any-ids", "--device", "cpu")

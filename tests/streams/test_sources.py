@@ -92,7 +92,7 @@ def test_a_file_that_grows_gives_whole_lines(tmp_path: Path) -> None:
     [
         ("e.tsv", "source\tdestination\n5\t6\n7\t8\n"),
         ("e.txt", "5 6\n7   8"),
-        ("e.csv", "5;6\n\n# no row\n7;8\n"),
+        ("e.csv", "# above\n5;6\n\n# no row\n7;8\n"),
         ("e.jsonl", '{"source": 5, "destination": 6}\n\n{"source": 7, "destination": 8}\n'),
     ],
 )
@@ -182,7 +182,7 @@ def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "stat", rotated)
     found = [source.poll(10, 0.1) for _ in range(4)]
-    assert [each[0]["source"].tolist() for each in found if each is not None] == [[0], [1], [2]]
+    assert [each[0]["source"].tolist() for each in found if each is not None] == [["0"], ["1"], ["2"]]
     source.close()
 
 
@@ -194,7 +194,7 @@ def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "new").write_text("2,3\n")
     (tmp_path / "new").rename(file)
     found = [source.poll(10, 0.0) for _ in range(2)]
-    assert [each[0]["source"].tolist() for each in found if each is not None] == [[2]]
+    assert [each[0]["source"].tolist() for each in found if each is not None] == [["2"]]
     source.close()
 
 
@@ -202,10 +202,10 @@ def test_bad_files_and_lines(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot open"):
         FileSource(tmp_path / "no.csv")
     (tmp_path / "e.csv").write_text("0,1\n1,2,3\n")
-    with pytest.raises(FileFormatError, match="the first row has 2 fields"):
+    with pytest.raises(FileFormatError, match=r"e\.csv:2: the row has 3 fields; the first row has 2"):
         Stream(DynamicGraph(device="cpu"), FileSource(tmp_path / "e.csv", follow=False)).run()
     (tmp_path / "e.jsonl").write_text("{}\nno\n")
-    with pytest.raises(FileFormatError, match="'no' is no JSON"):
+    with pytest.raises(FileFormatError, match=r"e\.jsonl:2: 'no' is no JSON"):
         Stream(DynamicGraph(device="cpu"), FileSource(tmp_path / "e.jsonl", follow=False)).run()
 
 
