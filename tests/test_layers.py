@@ -93,7 +93,7 @@ LIBRARIES = {
     "hypothesis": ("testing",),
     "llvmlite": ("cuda.memory", "stores.table.cpu.memory"),
     "mpi4py": ("distributed.mpi",),
-    "networkx": ("adapters.networkx",),
+    "networkx": ("adapters.networkx", "io.networkx_files"),
     "numba": ("host_compiler", "stores.table.cpu.memory", *CUDA),
     "pandas": ("input", "ids", "io", "adapters", "benchmarks"),
     "polars": ("input", "io", "adapters"),

@@ -45,7 +45,7 @@ from dynstore.errors import InputError, StreamError
 from dynstore.graph import DynamicGraph
 from dynstore.streams import Stream
 from dynstore.streams.pending import OVERFLOW
-from dynstore.streams.source import BaseSource
+from dynstore.streams.sources.base import BaseSource
 from dynstore.windows.window import Window
 
 if TYPE_CHECKING:

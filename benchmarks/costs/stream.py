@@ -42,7 +42,7 @@ from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable
 from dynstore.streams import Stream
-from dynstore.streams.source import IterableSource
+from dynstore.streams.sources.base import IterableSource
 from dynstore.streams.staging import make_staging
 from dynstore.typing import Device
 from dynstore.windows.window import Window

@@ -117,6 +117,15 @@ def stream(
             help="If more rows arrive: block (the source waits), drop-oldest, or error.", rich_help_panel=_DATA
         ),
     ] = "block",
+    on_error: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="A message or line that cannot be read: raise, skip, or a file, or an address like that of the "
+            "source, that gets it.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "raise",
     lateness: Annotated[
         str | None,
         typer.Option(
@@ -161,6 +170,7 @@ def stream(
             late,
             dict(_pair("--column", text, "ROLE=NAME") for text in column or ()),
             ids,  # type: ignore[arg-type]
+            on_error,
         )
         monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
         show = _show_live if sys.stdout.isatty() else _show_lines
@@ -207,7 +217,9 @@ def _open(
     if not Path(source).exists():
         return resolve(source)
     if not follow and not FileSource.can_follow(source):
-        return read_events(source, renumber=any_ids, progress=True)
+        events = read_events(source, renumber=any_ids, progress=True)
+        typer.echo(f"{source}: {events.dialect}")
+        return events
     opened = FileSource(source, follow, delimiter, header, comment)
     opened.on_dialect = lambda dialect: typer.echo(f"{source}: {dialect}")
     return opened

@@ -26,6 +26,7 @@ __all__ = [
     "read_ids",
     "read_integers",
     "read_numbers",
+    "read_weight",
     "read_weights",
 ]
 
@@ -145,7 +146,7 @@ def read_weights(
     _same_length(caller, columns[1][0], dst, columns[0][0], src)
     if weight_dtype is None or len(columns) < 3:
         return None
-    weights = _weights(caller, backend, *columns[2], weight_dtype, validate)
+    weights = read_weight(caller, backend, *columns[2], weight_dtype, validate)
     _same_length(caller, columns[2][0], weights, columns[0][0], src)
     return weights
 
@@ -288,7 +289,8 @@ def _check_ids(
     return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
 
 
-def _weights(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype, validate: bool) -> Array:
+def read_weight(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype, validate: bool = True) -> Array:
+    """Read one column of weights; they are not NaN, and fit the dtype, unless ``validate`` is False."""
     array = read_numbers(caller, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, dtype)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dynstore.input.kinds import Kind, Role
 
-__all__ = ["Coded", "holds_strings", "pick_rows", "plain", "values_of"]
+__all__ = ["Coded", "coded", "holds_strings", "pick_rows", "plain", "values_of"]
 
 
 def plain(caller: str, name: str, column: Any, role: Role) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["read_values", "take_extra_columns"]
+__all__ = ["fit_times", "read_values", "take_extra_columns"]
 
 
 def take_extra_columns(
@@ -120,7 +120,17 @@ def _listed(names: list[str]) -> str:
 
 def _read_times(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
     """Read a column of times: integers, or date-times, which are nanoseconds."""
-    times, dated = read_times(caller, backend, name, column)
+    return fit_times(caller, backend, name, *read_times(caller, backend, name, column), dtype)
+
+
+def fit_times(caller: str, backend: Backend, name: str, times: Array, dated: bool, dtype: np.dtype) -> Array:
+    """Return times as a graph keeps them.
+
+    Raises
+    ------
+    InputError
+        For fractions, and for what does not fit.
+    """
     if not times.shape[0]:
         return backend.empty(0, dtype)
     if times.dtype.kind == "f":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GAPS_MARK",
+    "as_pandas",
     "bring_columns",
     "brings_weights",
     "check_form",
@@ -272,6 +273,18 @@ def on_gpu(backend: Backend, given: Any) -> Any:
 def _bring(backend: Backend, column: Any) -> Any:
     usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
     return backend.asarray(column) if usual else column
+
+
+def as_pandas(caller: str, edges: Any, names: Sequence[str]) -> Any:
+    """Return edges of any form, or a dict of columns, as a pandas frame; ``names`` are those of a tuple's columns."""
+    import pandas
+
+    if isinstance(edges, Mapping):
+        return pandas.DataFrame(edges)
+    edges = open_edges(caller, edges)
+    if isinstance(edges, tuple):
+        return pandas.DataFrame(dict(zip(names, edges, strict=False)))
+    return edges.to_pandas() if hasattr(edges, "to_pandas") else edges
 
 
 def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:

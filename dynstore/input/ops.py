@@ -61,5 +61,6 @@ def read_ops(caller: str, name: str, column: Any, reweights: bool = False) -> np
     if bad.any():
         row = int(bad.argmax())
         wanted = WANTED + (", or 'w'" if reweights else "")
-        raise InputError(f"{caller}: `{name}` is {shown(values[row])} at row {row}; {wanted}")
+        value = values[row].item() if isinstance(values[row], np.generic) else values[row]
+        raise InputError(f"{caller}: `{name}` is {shown(value)} at row {row}; {wanted}")
     return codes.astype(np.uint8)

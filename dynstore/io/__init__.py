@@ -1,4 +1,4 @@
-"""Readers of edge lists and edge streams: text, CSV, TSV, Matrix Market, METIS, Parquet, plain or compressed."""
+"""Readers of edge lists and edge streams, in many formats, plain or packed."""
 
 from __future__ import annotations
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from dynstore.errors import FileFormatError, InputError
 from dynstore.io.columns import USUAL_NAMES
 
-__all__ = ["SAMPLE_BYTES", "Dialect", "DialectChoice", "find_dialect", "is_number", "split_fields", "split_lines"]
+__all__ = [
+    "SAMPLE_BYTES",
+    "Dialect",
+    "DialectChoice",
+    "find_dialect",
+    "is_number",
+    "konect_kind",
+    "split_fields",
+    "split_lines",
+]
 
 # What decides how a file is written, and which types its columns have: the rows in its first so many bytes.
 SAMPLE_BYTES = 1 << 20
@@ -75,6 +84,11 @@ class Dialect:
     first_line: int
     konect: str = ""
 
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether sources and destinations are different vertices, and both begin with 1."""
+        return self.konect == "bip"
+
     def __str__(self) -> str:
         between = "blanks" if self.delimiter is None else NAMES.get(self.delimiter, repr(self.delimiter))
         parts = [f"{self.width} fields between {between}", 'fields may be in ""' if self.quoted else 'no ""']
@@ -108,16 +122,16 @@ def find_dialect(where: str, data: bytes, choice: DialectChoice, named: bool = F
     ends = [len(line) + 1 for line in data[start:].split(b"\n")]  # bytes of each line
     lines = split_lines(data[start:].decode("utf-8", errors="replace"))
     top = next((number for number, line in enumerate(lines) if not _is_before_rows(line, choice)), len(lines))
-    konect = KONECT.match(lines[0]) if top else None
+    konect = konect_kind(lines[0]) if top else ""
     comments = _find_comments(lines[:top], choice)
     rows = [line for line in lines[top : top + SAMPLE_ROWS] if line.strip() and not _is_comment(line, comments)]
     if not rows:
         return None
-    delimiter = _find_delimiter(rows, choice.delimiter, konect is not None)
+    delimiter = _find_delimiter(rows, choice.delimiter, bool(konect))
     quoted = _is_quoted(rows, delimiter)
     first, *others = (_split_or_guess(row, delimiter, quoted) for row in rows)
     names, width = None, len(first)
-    if konect is not None:
+    if konect:
         names = KONECT_NAMES[:width]
     elif _is_header(f"{where}:{top + 1}", first, others, choice, named):
         names, top = tuple(first), top + 1
@@ -128,7 +142,13 @@ def find_dialect(where: str, data: bytes, choice: DialectChoice, named: bool = F
                 "Row names, as R writes them, are no columns: write the file without them"
             )
     begin = min(start + sum(ends[:top]), len(data))
-    return Dialect(delimiter, quoted, comments, names, width, begin, top + 1, konect[1] if konect else "")
+    return Dialect(delimiter, quoted, comments, names, width, begin, top + 1, konect)
+
+
+def konect_kind(line: str) -> str:
+    """Return "bip", "asym" or "sym" for the first line of a file of KONECT, else ""."""
+    found = KONECT.match(line)
+    return found[1] if found else ""
 
 
 def split_lines(text: str) -> list[str]:

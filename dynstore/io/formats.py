@@ -15,7 +15,7 @@ Format: TypeAlias = Literal["text", "matrix market", "metis", "dimacs", "json li
 
 # What a file of another format begins with, its name, and what reads it.
 FOREIGN: tuple[tuple[bytes, str, str], ...] = (
-    (b"\xff\xff\xff\xff", "a stream of Arrow", "dynstore.streams.decode"),
+    (b"\xff\xff\xff\xff", "a stream of Arrow", "pyarrow.ipc.open_stream"),
     (b"SQLite format 3\0", "a database of SQLite", "pandas.read_sql"),
     (b"\x89HDF\r\n", "a file of HDF5", "pandas.read_hdf, or h5py"),
     (b"\x93NUMPY", "an array of NumPy", "numpy.load"),

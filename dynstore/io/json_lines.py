@@ -8,7 +8,7 @@ from typing import Any
 from dynstore.errors import FileFormatError
 from dynstore.io.text_rows import shorten
 
-__all__ = ["read_json_lines"]
+__all__ = ["read_json_lines", "read_json_rows"]
 
 
 def read_json_lines(where: str, data: bytes, first_line: int = 1) -> dict[str, list[Any]]:
@@ -21,16 +21,22 @@ def read_json_lines(where: str, data: bytes, first_line: int = 1) -> dict[str, l
     FileFormatError
         For a line that is no JSON object.
     """
+    rows = read_json_rows(where, data, first_line)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def read_json_rows(where: str, data: bytes, first_line: int = 1) -> list[dict[str, Any]]:
+    """Return the objects of lines, as :func:`read_json_lines` does."""
     numbered = [(number, line) for number, line in enumerate(data.split(b"\n"), first_line) if line.strip()]
     lines = [line for _, line in numbered]
     try:
-        rows = json.loads(b"[" + b",".join(lines) + b"]")
+        rows: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
     except (ValueError, RecursionError):
         rows = [_read_object(f"{where}:{number}", line) for number, line in numbered]
     if len(rows) != len(lines) or not all(isinstance(row, dict) for row in rows):
         rows = [_read_object(f"{where}:{number}", line) for number, line in numbered]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
+    return rows
 
 
 def _read_object(where: str, line: bytes) -> dict[str, Any]:

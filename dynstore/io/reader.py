@@ -57,52 +57,65 @@ def read_events(
 ) -> EventTable:
     """Read an edge list or a stream of edge events.
 
-    It reads text with blanks, tabs, commas or semicolons between fields, Matrix Market (coordinate), METIS (``.graph``)
-    and Parquet files. All except Parquet may be compressed with gzip, xz or bzip2, or be in a tar archive like those of
-    SuiteSparse: the file with the archive's name is read. Lines that start with ``#`` or ``%`` are comments.
+    The format is known by the file's content: delimited text, Matrix Market (coordinate), METIS, DIMACS, SNAP, KONECT,
+    LDBC Graphalytics (its file of properties), lines of JSON objects, Parquet (a file or a folder), Arrow; GraphML, GML
+    and Pajek through NetworkX. Text may be packed: gzip, bzip2, xz, zstd, zip, and tar archives like those of
+    SuiteSparse, of which the file with the archive's name is read. Text is read in pieces of 32 MiB. How it is written
+    is found from its first rows, and holds for the whole file. ``docs/reading.md`` has the rules.
 
     Parameters
     ----------
     path : str or path
         The file. "~" is the home folder.
     source, destination, weight, time, op : str or int, optional
-        Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
-        text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
-        dst, target, to, v), else the first columns that no other option takes. ``weight``, ``time`` and ``op`` are read
-        only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates and date-times) sorts the
-        events, equal times keep the file's order. An op column holds ``+`` (insert), ``-`` (delete) or ``w`` (new
-        weight); deletions may omit the weight.
-        Matrix Market files have fixed columns: only ``weight="weight"`` may be given, not for a pattern; values always
-        become weights. METIS files have fixed columns: none may be given.
+        Columns by name (of the header or the schema) or by number, counted from 0; a number may be given as text.
+        Without ``source`` or ``destination``: columns with the usual names (source, src, from, u ...; destination, dst,
+        target, to, v ...), and in a file without a header the first columns that no other option takes. ``weight``,
+        ``time`` and ``op`` are read only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates
+        and date-times) sorts the events, equal times keep the file's order. An op column holds ``+`` (insert), ``-``
+        (delete) or ``w`` (new weight); deletions may omit the weight.
+        Matrix Market, METIS, DIMACS, GraphML, GML and Pajek have fixed columns: only ``weight="weight"`` may be given,
+        and of METIS none.
     delimiter : str, optional
-        One character; default: detected from the first row.
+        What stands between two fields: a character, or "::"; " " means any run of blanks and tabs. By default it is
+        found.
     header : bool, optional
-        True if the first row holds names. By default it does if columns are given by name, or if none of its fields is
-        a number.
+        True if the first row has names. By default it has if columns are given by name, if two of its fields are usual
+        names, or if there are texts above a column of numbers.
+    comment : str, optional
+        What lines begin with that are left out; "" for none. By default "#" and "%", if there are such lines above the
+        first row.
+    ids : {"integer", "text"}, optional
+        What ids in text and JSON are, with ``renumber=True``. By default integers if all in the first rows are, and
+        would be written so again; 007 would not.
     vertex_dtype : {"int32", "int64"}
         Ids above 2^31 - 2 (2^63 - 2) are refused, or numbered.
     weight_dtype : {"float32", "float64"}
         Finite weights that it cannot hold are refused.
     renumber : bool
-        Take any ids: texts, and whole numbers up to 2^64 - 1. Ids are texts if fewer than half of a column are whole
-        numbers. Texts, ids above ``vertex_dtype``'s limit and ids far apart (the highest is above 2^20 and above 16
-        times the number of rows) are numbered 0, 1, 2, ... in the order of their first occurrence in the file; other
-        ids stay as they are. By default ids are whole numbers, and stay as they are.
+        Take any ids: texts, and whole numbers up to 2^64 - 1. Texts, ids above ``vertex_dtype``'s limit and ids far
+        apart (the highest is above 2^20 and above 16 times the number of rows) are numbered 0, 1, 2, ... in the order
+        of their first occurrence in the file; other ids stay as they are. By default ids are whole numbers, and stay as
+        they are.
+    progress : bool
+        Show on a terminal how much of the file is read.
 
     Returns
     -------
     EventTable
-        Its name is the file's name. ``ids`` has the ids of numbered vertices, if there are any.
+        Its name is the file's name. ``ids`` has the ids of numbered vertices, if there are any; ``dialect`` says how
+        the file is written and which columns were taken.
 
     Raises
     ------
     FileFormatError
-        For malformed rows, ids that are no integers, negative or too large, and weights that are no numbers; the
-        message starts with "FILE:LINE: ".
+        For rows that do not fit, ids that are no integers, negative or too large, and weights that are no numbers; the
+        message starts with "FILE:LINE: ". For formats that are not read: it says what reads them.
     InputError
-        For a file that does not exist or cannot be opened, and for columns that it does not have.
+        For a file that does not exist or cannot be opened, for columns that it does not have, and where it is not clear
+        which columns are meant, or whether the first row has names.
     MissingDependencyError
-        For Parquet without pyarrow.
+        For GraphML, GML and Pajek without NetworkX, and for zstd without a reader of it.
     """
     check_name("read_events", "vertex_dtype", vertex_dtype, MAX_ID)
     check_name("read_events", "weight_dtype", weight_dtype, MAX_WEIGHT)

@@ -223,7 +223,7 @@ class _Reading:
             src, dst = (np.concatenate(parts[role]) for role in ("source", "destination"))
         others = {role: np.concatenate(parts[role]) if role in parts else None for role in ("time", "weight", "op")}
         first_right = None
-        if self._dialect.konect == "bip" and ids is None:  # both sides are numbered from 1
+        if self._dialect.is_two_sided and ids is None:  # both sides are numbered from 1
             first_right = int(src.max()) + 1
             dst = dst + first_right
             self._check_shifted(dst, first_right)

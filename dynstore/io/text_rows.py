@@ -18,6 +18,7 @@ BLANKS = np.frombuffer(b" \t", np.uint8)
 # Stands for "::" while a piece is split: a character that separates units, and nothing else.
 UNIT = "\x1f"
 LONE_RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
+LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 EMPTY_LINE = re.compile(rb"(?m)^[ \t\r]+(?:\n|\Z)")
 _log = logging.getLogger("dynstore")
 
@@ -177,6 +178,11 @@ class TextReader:
                     f"{self.where}:{number}: quotation marks that enclose no field: {error}"
                 ) from None
 
+    def fitting(self, piece: bytes) -> bytes:
+        """Return the lines of a piece that can be split into fields, or that are no rows."""
+        lines = LINE.findall(piece)
+        return b"".join(line for line in lines if not LONE_RETURN.search(line) and self._find_fault(line, 1) is None)
+
     # ------------------------------------------------------------------ lines that are no rows
 
     def _cleaned(self, piece: bytes, first_line: int) -> bytes:
@@ -258,8 +264,12 @@ class TextReader:
             line = piece.count(b"\n", 0, error.start) + first_line
             bad = piece[error.start]
             return FileFormatError(f"{self.where}:{line}: byte {bad:#04x} is not UTF-8; wanted a file in UTF-8")
-        if self.ragged:
-            return None
+        try:
+            return None if self.ragged else self._find_misfit(piece, first_line)
+        except FileFormatError as error:  # quotation marks
+            return error
+
+    def _find_misfit(self, piece: bytes, first_line: int) -> FileFormatError | None:
         for line, fields in self.rows(piece, first_line):
             if len(fields) != self.dialect.width:
                 mark = fields[0][:1]

@@ -29,23 +29,17 @@ SAY_TEXT = 'ids="text" (--ids text) takes it'
 def decide_ids(columns: Sequence[TextColumn]) -> IdKind:
     """Return what the ids of a source are, by its first rows: integers if all are, and none would read otherwise.
 
-    Raises
-    ------
-    FileFormatError
-        For numbers that are not whole, among integers.
+    A number that is not whole makes no texts of them: it is a fault, in its row.
     """
-    fraction: FileFormatError | None = None
     for column in columns:
-        for row, text in enumerate(column.values().tolist()):
-            if text is None or CANONICAL.match(text):
-                continue
-            if WHOLE.match(text) or not is_number(text) or not text.strip("+-.").replace(".", "", 1).isdecimal():
+        for text in column.values().tolist():
+            if text is not None and not CANONICAL.match(text) and not _is_fraction(text):
                 return "text"
-            if fraction is None:
-                fraction = column.fault(row, f"{column.role} {shorten(text)} is a number, but not whole; {SAY_TEXT}")
-    if fraction is not None:
-        raise fraction
     return "integer"
+
+
+def _is_fraction(text: str) -> bool:
+    return is_number(text) and text.count(".") == 1 and text.strip("+-").replace(".", "").isdecimal()
 
 
 def decide_times(column: TextColumn) -> TimeKind:
@@ -168,6 +162,8 @@ class TextColumn:
     def _integer(self, row: int, text: str | None, wanted: str, lowest: int, highest: int, exact: bool) -> int:
         text = text or ""
         if not WHOLE.match(text):
+            if exact and _is_fraction(text):
+                raise self.fault(row, f"{self.role} {shorten(text)} is a number, but not whole; {SAY_TEXT}")
             problem = f"{self.role} {shorten(text)} is not a whole number" if text else f"{self.role} is empty"
             raise self.fault(row, f"{problem}; {wanted}")
         if exact and not CANONICAL.match(text):

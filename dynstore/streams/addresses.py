@@ -12,7 +12,7 @@ import numpy as np
 from dynstore.errors import DynstoreError, InputError, InputTypeError, StreamError, type_name
 from dynstore.input.forms import is_frame
 from dynstore.io import EventTable
-from dynstore.streams.source import IterableSource, Source, TableSource
+from dynstore.streams.sources.base import IterableSource, Source, TableSource
 
 __all__ = ["SCHEMES", "as_source", "open_source"]
 
@@ -74,7 +74,7 @@ def open_source(address: str, follow: bool = True) -> Source:
         If the server does not answer.
     """
     if "://" not in address:
-        from dynstore.streams.growing_file import FileSource
+        from dynstore.streams.sources.growing_file import FileSource
 
         return FileSource(address, follow)
     parts = urlsplit(address)
@@ -95,19 +95,19 @@ def open_source(address: str, follow: bool = True) -> Source:
 
 def _connect(scheme: str, server: str, name: str, group: str) -> Source | None:
     if scheme == "redis":
-        from dynstore.streams.redis_source import RedisSource
+        from dynstore.streams.sources.redis import RedisSource
 
         return RedisSource(name, group, f"redis://{server}")
     if scheme == "nats":
-        from dynstore.streams.nats_source import NatsSource
+        from dynstore.streams.sources.nats import NatsSource
 
         return NatsSource(name, group, f"nats://{server}")
     if scheme == "kafka":
-        from dynstore.streams.kafka_source import KafkaSource
+        from dynstore.streams.sources.kafka import KafkaSource
 
         return KafkaSource(name, group, server)
     if scheme == "grpc":
-        from dynstore.streams.flight_source import FlightSource
+        from dynstore.streams.sources.flight import FlightSource
 
         return FlightSource(name, f"grpc://{server}")
     return None

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.backend import get_backend
-from dynstore.input.columns import read_edges
-from dynstore.streams.rows import CALLER, ROLES, Rows, joined, keeps_times, last_of_each_pair, settled
+from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,8 +84,6 @@ class Applier:
         staging: Staging,
     ) -> None:
         self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
-        owner: Any = G
-        self._shard: DynamicGraph = getattr(owner, "shard", owner)
         self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
         self.newest: int | float | None = None
         self._entered: int | float | None = None if window is None else window._newest
@@ -96,7 +92,7 @@ class Applier:
         """Put out late rows, settle insertions and deletions of the same pair, and start the copy."""
         parts = [part for part in taken.parts if len(part)]
         late = 0
-        if parts and parts[0].times is not None:
+        if parts and all(part.times is not None for part in parts):
             if self._lateness is not None:
                 parts, late = self._without_late(joined(parts), self._lateness)
             elif parts:
@@ -143,18 +139,7 @@ class Applier:
         else:  # the difference of two int64 may need all bits of a uint64
             keep = newest.view(np.uint64) - times.view(np.uint64) <= min(floor(lateness), (1 << 64) - 1)
         late = len(rows) - int(np.count_nonzero(keep))
-        if late:
-            self._check_ids(rows)
         return [rows[keep] if late else rows], late
-
-    def _check_ids(self, rows: Rows) -> None:
-        """Refuse wrong ids, as the graph does: it does not get the rows that are late."""
-        dtype = self._shard.vertex_dtype
-        if self._shard.is_renumbered():
-            if rows.src.dtype.kind != "i":
-                return
-            dtype = np.dtype(np.int64)
-        read_edges(CALLER, get_backend("cpu"), (rows.src, rows.dst), (*ROLES[:2], None), dtype, None)
 
     def apply(self, ready: Ready, logged: AbstractContextManager[None] | None = None) -> int:
         """Apply a batch; return how many rows the window counted as late.

@@ -15,20 +15,24 @@ from dynstore.streams.journal import find_journal, pack
 from dynstore.streams.pending import Pending
 from dynstore.streams.progress import Meter, shown_time
 from dynstore.streams.reaching import Reach, resume
+from dynstore.streams.rows import joined
+from dynstore.streams.units import One, read_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
     from dynstore.streams.applying import Applier, Ready
+    from dynstore.streams.letters import Letters
     from dynstore.streams.monitors import StreamMonitor
     from dynstore.streams.pending import Overflow, Position, Taken
     from dynstore.streams.progress import State
-    from dynstore.streams.rows import RowReader
-    from dynstore.streams.source import Source
+    from dynstore.streams.rows import RowReader, Rows
+    from dynstore.streams.sources.base import Source
     from dynstore.streams.staging import Staging
+    from dynstore.streams.units import BadUnit
 
 __all__ = ["CLOSING_S", "POLL_S", "Engine", "Limits", "Question"]
 
@@ -39,11 +43,12 @@ _log = logging.getLogger("dynstore")
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """The most rows of a batch and seconds until it closes; the most rows that wait, and what happens to more."""
+    """The most rows of a batch and seconds until it closes; the most rows and bytes that wait; the fate of others."""
 
     batch_edges: int
     max_delay: float
     max_pending: int
+    max_bytes: int
     overflow: Overflow
 
 
@@ -84,10 +89,12 @@ class Engine:
         rows: RowReader,
         applier: Applier,
         staging: Staging,
+        letters: Letters,
     ) -> None:
+        self._letters = letters
         self.graph, self._source, self._limits = G, source, limits
         self._rows, self._applier, self._staging = rows, applier, staging
-        self.pending, self.meter = Pending(limits.max_pending, limits.overflow), Meter()
+        self.pending, self.meter = Pending(limits.max_pending, limits.max_bytes, limits.overflow), Meter()
         self.monitors: list[StreamMonitor] = []
         self.journal = find_journal(G)
         self.over = Event()
@@ -196,6 +203,7 @@ class Engine:
             self._commit()
         self._commit()
         self._close_source()
+        self._letters.close()
 
     def _read_all(self) -> None:
         source, pending, limits = self._source, self.pending, self._limits
@@ -218,14 +226,40 @@ class Engine:
             got = source.poll(min(limits.batch_edges, room), POLL_S)
             if got is None:
                 continue
-            rows = self._rows.read(got[0])
+            for rows, position in self._read_units(*got):
+                known = min(skip, len(rows))
+                skip -= known
+                pending.put(rows, position, known)
             self.meter.stage("read", begun)
+
+    def _read_units(self, given: Any, position: Any) -> Iterator[tuple[Rows, Any]]:
+        """Yield the rows of what a source has brought, as few parts as can be, and the position behind each.
+
+        What is left out has no rows: the position moves on. Before an error is raised, all rows before it are yielded.
+        """
+        units = given if hasattr(given, "place") else One(given, position, "")
+        parts: list[Rows] = []
+        behind, is_new, failure = None, False, None
+        try:
+            for rows, position in read_units(self._rows, units, self._leave_out):
+                behind, is_new = position, True
+                if rows is not None and len(rows):
+                    parts.append(rows)
+        except DynstoreError as error:
+            failure = error
+        if is_new:
+            rows = joined(parts) if parts else self._rows.nothing()
             if rows.times is not None and len(rows):
                 newest = rows.times.max().item()
                 self.newest_arrived = newest if self.newest_arrived is None else max(newest, self.newest_arrived)
-            known = min(skip, len(rows))
-            skip -= known
-            pending.put(rows, got[1], known)
+            yield rows, behind
+        if failure is not None:
+            raise failure
+
+    def _leave_out(self, unit: BadUnit) -> None:
+        self._letters.take(unit)
+        self.meter.left_out += 1
+        _log.warning("Stream: %s is left out: %s", unit.place or "a batch", unit.error)
 
     def _commit(self) -> None:
         """Commit the newest position that lasts."""

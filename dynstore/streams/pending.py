@@ -38,6 +38,7 @@ class Chunk:
     rows: Rows
     arrived: float
     position: Any
+    nbytes: int
     taken: int = 0
     skipped: int = 0  # rows before the first, which were there before a restart
 
@@ -74,6 +75,8 @@ class Pending:
     ----------
     max_pending : int
         The most rows that wait.
+    max_bytes : int
+        The most bytes that they have.
     overflow : {"block", "drop-oldest", "error"}
 
     Attributes
@@ -84,10 +87,10 @@ class Pending:
         Whether nothing will come any more.
     """
 
-    def __init__(self, max_pending: int, overflow: Overflow) -> None:
+    def __init__(self, max_pending: int, max_bytes: int, overflow: Overflow) -> None:
         self.changed = Condition()
-        self.max_pending, self.overflow = max_pending, overflow
-        self.arrived = self.dropped = self.size = 0
+        self.max_pending, self.max_bytes, self.overflow = max_pending, max_bytes, overflow
+        self.arrived = self.dropped = self.size = self.nbytes = 0
         self.ended = False
         self.position = Position()
         self._chunks: deque[Chunk] = deque()
@@ -95,12 +98,16 @@ class Pending:
     def room(self) -> int:
         """Return how many rows would be taken in without waiting."""
         with self.changed:
-            return self.max_pending - self.size if self.overflow == "block" else self.max_pending
+            if self.overflow != "block":
+                return self.max_pending
+            return self.max_pending - self.size if self.nbytes < self.max_bytes else 0
 
     def wait_for_room(self, timeout: float) -> None:
         """Wait until there is room, but not longer than ``timeout`` seconds."""
         with self.changed:
-            self.changed.wait_for(lambda: self.size < self.max_pending or self.ended, timeout)
+            self.changed.wait_for(
+                lambda: (self.size < self.max_pending and self.nbytes < self.max_bytes) or self.ended, timeout
+            )
 
     def put(self, rows: Rows, position: Any, skip: int = 0) -> None:
         """Add rows that have arrived.
@@ -119,21 +126,33 @@ class Pending:
         StreamError
             With ``overflow="error"``, if there is no room for them. None is taken in.
         """
-        count = len(rows) - skip
+        count, nbytes = len(rows) - skip, rows.nbytes
         with self.changed:
             over = self.size + count - self.max_pending
-            if over > 0 and self.overflow == "error":
+            too_large = self.size and self.nbytes + nbytes > self.max_bytes
+            if (over > 0 or too_large) and self.overflow == "error":
+                limit = f"max_pending is {self.max_pending}" if over > 0 else f"max_pending_bytes is {self.max_bytes}"
                 raise StreamError(
-                    f"Stream: {self.size} rows wait and {count} more came; max_pending is {self.max_pending}. "
-                    "Wanted a slower source, a larger max_pending, or overflow='block' or 'drop-oldest'"
+                    f"Stream: {self.size} rows wait and {count} more came; {limit}. "
+                    "Wanted a slower source, a larger limit, or overflow='block' or 'drop-oldest'"
                 )
-            self._chunks.append(Chunk(rows[skip:] if skip else rows, perf_counter(), position, skipped=skip))
+            self._chunks.append(Chunk(rows[skip:] if skip else rows, perf_counter(), position, nbytes, skipped=skip))
             self.size += count
+            self.nbytes += nbytes
             self.arrived += count
             if over > 0 and self.overflow == "drop-oldest":
                 self.dropped += over
                 self._take(over)
+            if too_large and self.overflow == "drop-oldest":
+                self._drop_down_to(self.max_bytes)
             self.changed.notify_all()
+
+    def _drop_down_to(self, nbytes: int) -> None:
+        """Drop the oldest rows until the others take at most so many bytes, or are what came last."""
+        while self.nbytes > nbytes and len(self._chunks) > 1:
+            oldest = len(self._chunks[0].rows) - self._chunks[0].taken
+            self.dropped += oldest
+            self._take(oldest)
 
     def end(self) -> None:
         """Note that nothing will come any more."""
@@ -165,6 +184,7 @@ class Pending:
             chunk.taken, left = last, left - (last - first)
             if last == len(chunk.rows):
                 self._chunks.popleft()
+                self.nbytes -= chunk.nbytes
                 self.position = Position(chunk.position, 0, True)
             else:
                 self.position = Position(self.position.source, chunk.skipped + last, self.position.whole)

@@ -55,6 +55,8 @@ class Progress:
         Rows that were ignored because they came too late for ``lateness`` or the window.
     dropped : int
         Rows that ``overflow="drop-oldest"`` has dropped.
+    left_out : int
+        Messages and lines that could not be read, and that ``on_error`` has left out.
     edges_per_s : float
         Rows applied in a second.
     event_time : int, float or numpy.datetime64, or None
@@ -88,6 +90,7 @@ class Progress:
     pending: int
     late: int
     dropped: int
+    left_out: int
     edges_per_s: float
     event_time: object
     event_lag: object
@@ -105,7 +108,8 @@ class Progress:
             f"version {self.version:,}: {self.applied:,} rows, {self.edges_per_s:,.0f} /s, {self.pending:,} pending, "
             f"p50 {shown_ms(self.p50_ms)} ms, p99 {shown_ms(self.p99_ms)} ms"
         )
-        counts = {"late": self.late, "dropped": self.dropped, "ticks skipped": self.skipped_ticks}
+        counts = {"late": self.late, "dropped": self.dropped, "messages left out": self.left_out}
+        counts["ticks skipped"] = self.skipped_ticks
         said += "".join(f", {count:,} {name}" for name, count in counts.items() if count)
         return said + (f"; last error: {self.errors[-1]}" if self.errors else "")
 
@@ -118,6 +122,7 @@ class Meter:
     """
 
     batches: int = 0
+    left_out: int = 0
     applied: int = 0
     late: int = 0
     skipped_ticks: int = 0

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.errors import InputError, InputTypeError, LimitError, unknown_name
+from dynstore.errors import DynstoreError, InputError, InputTypeError, unknown_name
 from dynstore.ids.columns import StringKeys, read_keys
-from dynstore.input.columns import STRINGS, read_numbers
-from dynstore.input.extra_columns import read_values
-from dynstore.input.forms import check_lengths, column_names, is_frame, open_edges, split_columns, take_rows
+from dynstore.input.columns import STRINGS, read_column, read_weight
+from dynstore.input.extra_columns import fit_times, read_values
+from dynstore.input.forms import as_pandas, check_lengths, column_names, is_frame, open_edges, split_columns, take_rows
 from dynstore.input.ops import OP_DELETE, read_ops
 from dynstore.input.times import read_times
 from dynstore.io import EventTable
 from dynstore.io.text_values import TextBatch, TextColumn, decide_ids, decide_times
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
@@ -68,13 +69,20 @@ class Rows:
         extra = tuple(column[rows] for column in self.extra)
         return Rows(self.src[rows], self.dst[rows], weights, times, deletes, extra)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns; a text is counted as 64."""
+        columns = (self.src, self.dst, self.weights, self.times, self.deletes, *self.extra)
+        sizes = (column.nbytes * (1 if column.dtype != object else 9) for column in columns if column is not None)
+        return int(sum(sizes))
+
     def edges(self) -> tuple[np.ndarray, ...]:
         """Return what ``insert_edges`` takes."""
         return (self.src, self.dst, *(() if self.weights is None else (self.weights,)), *self.extra)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of all parts; of which at least one is there."""
+    """Return the rows of all parts; of which at least one is there. They have times if all parts have."""
     if len(parts) == 1:
         return parts[0]
     if any(part.deletes is not None for part in parts):
@@ -83,7 +91,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
         ]
 
     def column(name: str) -> Any:
-        if getattr(parts[0], name) is None:
+        if any(getattr(part, name) is None for part in parts):
             return None
         return np.concatenate([getattr(part, name) for part in parts])
 
@@ -107,6 +115,8 @@ class RowReader:
     ids : {"integer", "text"}, optional
         What ids are, where rows do not say it. By default as those of the graph, if it has vertices; else what the
         first rows of the source look like.
+    transform : callable, optional
+        Gets what the source has brought as a pandas frame, and returns the rows, in any form.
     """
 
     def __init__(
@@ -116,6 +126,7 @@ class RowReader:
         weighted: bool,
         timed: bool,
         ids: IdKind | None = None,
+        transform: Callable[[Any], Any] | None = None,
     ) -> None:
         columns = {} if columns is None else columns
         if not isinstance(columns, Mapping):
@@ -126,7 +137,7 @@ class RowReader:
             if not isinstance(name, str):
                 raise InputTypeError(f"{CALLER}: the column {role!r} is {name!r}; wanted its name, a string")
         self._named, self._names = set(columns), {role: columns.get(role, role) for role in ROLES}
-        self._weighted, self._timed = weighted, timed
+        self._weighted, self._timed, self._transform = weighted, timed, transform
         self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
         self._dtypes = G.edge_dtypes
         self._extra = [name for name in self._dtypes if name not in self._last]
@@ -136,6 +147,10 @@ class RowReader:
                 "too; name another column of operations by columns={'op': ...}"
             )
         self._host = get_backend("cpu")
+        # Rows are checked as the graph would check them, so that a bad one is known before its batch.
+        self._vertex_dtype = np.dtype(np.int64) if G.is_renumbered() else G.vertex_dtype
+        self._weight_dtype = G.weight_dtype
+        self._time_dtype = self._dtypes[self._last[0]] if self._last else None
         self.dated: bool | None = None  # whether times are date-times; None before the first
         self._ids, self._exact, self._as_texts = ids, False, ids == "text"
         self._wanted = "ids are integers, as those before"
@@ -150,8 +165,23 @@ class RowReader:
             self._ids = "text" if G.ids.kind == "string" else "integer"
         self._time: TimeKind | None = None  # of texts
 
-    def wanted(self) -> tuple[set[str], bool]:
-        """Return the names of the columns that are read if they are there, and whether some were named."""
+    @contextmanager
+    def unchanged_on_error(self) -> Iterator[None]:
+        """Take back what the body has found out about the source, if it raises."""
+        before = self.dated, self._ids, self._exact, self._time
+        try:
+            yield
+        except BaseException:
+            self.dated, self._ids, self._exact, self._time = before
+            raise
+
+    def wanted(self) -> tuple[set[str] | None, bool]:
+        """Return the names of the columns that are read if they are there, and whether some were named.
+
+        None for all: those that a function transforms.
+        """
+        if self._transform is not None:
+            return None, False
         roles = [role for role in ROLES if role != "weight" or self._weighted]
         return {self._names[role] for role in roles} | set(self._extra), bool(self._named)
 
@@ -163,6 +193,8 @@ class RowReader:
         InputError
             If a column is missing, has nulls, or differs in length.
         """
+        if self._transform is not None:
+            given = self._transformed(given, self._transform)
         if isinstance(given, EventTable):
             return self._read_table(given.columns())
         if isinstance(given, Mapping):
@@ -173,6 +205,20 @@ class RowReader:
         if not is_frame(edges):
             split_columns(CALLER, edges, ("source", "destination", None))  # refuses it, and says what is wanted
         return self._read_table({name: edges[name] for name in column_names(edges) if isinstance(name, str)})
+
+    def _transformed(self, given: Any, transform: Callable[[Any], Any]) -> Any:
+        columns = given.columns() if isinstance(given, EventTable) else given
+        if isinstance(columns, Mapping):
+            columns = {name: _texts_of(column) for name, column in columns.items() if column is not None}
+        frame = as_pandas(CALLER, columns, ROLES)
+        if not len(frame.columns):
+            return {}
+        try:
+            return transform(frame)
+        except DynstoreError:
+            raise
+        except Exception as error:
+            raise InputError(f"{CALLER}: transform raised {type(error).__name__}: {error}") from error
 
     def _read_tuple(self, edges: tuple[Any, ...]) -> Rows:
         others = [*self._extra, *self._last]
@@ -191,7 +237,7 @@ class RowReader:
         wanted = [names[role] for role in ROLES if role in needed or role in self._named] + self._extra
         present = [name for name, column in table.items() if column is not None]
         if not present and not isinstance(table, TextBatch):
-            return self._nothing()
+            return self.nothing()
         missing = [name for name in wanted if name not in present]
         if missing:
             roles = ", ".join(f"{role!r}: ..." for role in ROLES if names[role] in missing)
@@ -222,10 +268,8 @@ class RowReader:
                 given = given.take(kept) if isinstance(given, TextColumn) else take_rows((given,), kept)[0]
             if isinstance(given, TextColumn):
                 given = given.numbers()
-            if dtype is None:
-                found: np.ndarray = read_numbers(CALLER, self._host, name, given)
-            else:
-                found = read_values(CALLER, self._host, name, given, dtype)
+            read = read_weight if dtype is None else read_values
+            found: np.ndarray = read(CALLER, self._host, name, given, dtype or self._weight_dtype)
             if deletes is None:
                 return found
             filled = np.zeros(len(src), found.dtype)
@@ -236,7 +280,7 @@ class RowReader:
         columns = (values(name, given, self._dtypes[name]) for name, given in extra.items())
         return Rows(src, dst, weights, times, deletes, tuple(columns))
 
-    def _nothing(self) -> Rows:
+    def nothing(self) -> Rows:
         """Return no rows: a batch without columns has none."""
         nothing = np.empty(0, np.int64)
         return Rows(nothing, nothing, times=nothing if self._timed else None, extra=(nothing,) * len(self._extra))
@@ -260,19 +304,15 @@ class RowReader:
             column = [str(item) if type(item) is int else item for item in column]
         keys = read_keys(CALLER, self._host, name, _on_host(column))
         texts = isinstance(keys, StringKeys)
-        ids = keys.all() if isinstance(keys, StringKeys) else keys
-        if len(ids):
+        if keys.shape[0]:
             if self._ids is not None and texts != (self._ids == "text"):
                 got, before = ("strings", "integers") if texts else ("integers", "strings")
                 raise InputTypeError(f"{CALLER}: `{name}` has {got}; wanted {before}, as the ids before")
             self._ids = "text" if texts else "integer"
-        if ids.dtype == np.uint64:
-            high = ids > np.iinfo(np.int64).max
-            if high.any():
-                row = int(high.argmax())
-                raise LimitError(f"{CALLER}: `{name}` has {int(ids[row])} at row {row}; ids go to {2**63 - 2}")
-            ids = ids.astype(np.int64)
-        return np.asarray(ids)
+        if isinstance(keys, StringKeys):
+            return keys.all()
+        ids: np.ndarray = read_column(CALLER, self._host, name, keys, self._vertex_dtype)[0]
+        return ids
 
     def _read_times(self, name: str, column: Any) -> np.ndarray:
         if isinstance(column, TextColumn):
@@ -283,6 +323,8 @@ class RowReader:
                 got, before = ("date-times", "numbers") if dated else ("numbers", "date-times")
                 raise InputTypeError(f"{CALLER}: `{name}` has {got}; wanted {before}, as in the batches before")
             self.dated = dated
+        if self._time_dtype is not None:
+            fit_times(CALLER, self._host, name, times, dated, self._time_dtype)
         host: np.ndarray = times
         return host
 

@@ -20,6 +20,7 @@ from dynstore.streams.addresses import as_source
 from dynstore.streams.applying import Applier
 from dynstore.streams.engine import POLL_S, Engine, Limits, Question
 from dynstore.streams.journal import find_journal
+from dynstore.streams.letters import OnError, open_letters
 from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
@@ -78,6 +79,18 @@ class Stream:
         What ids are in a source that does not say it: a text file, or with "text" the numbers of JSON. By default they
         are as those of the graph, if it has vertices; else the first rows of a text file decide, up to 1 MiB. Integers
         are taken for texts if one has leading zeros, or if a text is among them.
+    on_error : {"raise", "skip"}, callable, path or str
+        What happens to a message, or a line of a file, that cannot be read. "raise": the rows before it are applied,
+        then the stream ends with an error that names the message's id or offset, or the line. "skip": it is left out,
+        logged, and counted in ``progress().left_out``. A function gets it as a
+        :class:`dynstore.streams.BadUnit`. A path is a file that gets a line of JSON for each. An address, such as
+        "redis://localhost:6379/dead", is a stream of Redis, a subject of NATS or a topic of Kafka that gets a message
+        for each; what was left out may be sent there twice after a crash.
+    transform : callable, optional
+        A function of a pandas frame: it gets what each message or batch holds, and returns the rows, in any form that
+        a batch may have.
+    max_pending_bytes : int
+        About the most bytes that the waiting rows may take.
 
     Attributes
     ----------
@@ -118,6 +131,9 @@ class Stream:
         lateness: Any = None,
         columns: Mapping[str, str] | None = None,
         ids: Literal["integer", "text"] | None = None,
+        on_error: OnError = "raise",
+        transform: Callable[[Any], Any] | None = None,
+        max_pending_bytes: int = 1 << 30,
     ) -> None:
         if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
@@ -140,13 +156,17 @@ class Stream:
             check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
             check_number(CALLER, "max_delay", max_delay, least=0),
             check_count(CALLER, "max_pending", max_pending, least=1) or 1,
+            check_count(CALLER, "max_pending_bytes", max_pending_bytes, least=1) or 1,
             overflow,
         )
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
         weighted = G.is_weighted() and (window is None or window.keep != "count")
         timed = span is not None or keeps_times(G) or (window is not None and window.by == "time")
         check_name(CALLER, "ids", "integer" if ids is None else ids, ("integer", "text"))
-        self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed, ids)
+        self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed, ids, transform)
+        if transform is not None and not callable(transform):
+            raise InputTypeError(f"{CALLER}: transform is {transform!r}; wanted a function of a pandas frame")
+        letters = open_letters(on_error)
         opened = as_source(source)
         if hasattr(opened, "choose"):
             opened.choose(*self._rows.wanted())
@@ -159,10 +179,10 @@ class Stream:
         spans = None if length is None else ceil(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
             together = TogetherApplier(G, None, *spans, staging)
-            self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging)
+            self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging, letters)
         else:
             applier = Applier(G, window, *spans, staging)
-            self._engine = Engine(G, opened, limits, self._rows, applier, staging)
+            self._engine = Engine(G, opened, limits, self._rows, applier, staging, letters)
         self.graph, self.interrupted = G, False
 
     def __repr__(self) -> str:
@@ -378,6 +398,7 @@ class Stream:
             max(0, arrived - applied - pending.dropped),
             meter.late,
             pending.dropped,
+            meter.left_out,
             meter.rate(),
             newest,
             None if newest is None or last is None else max(newest, last) - newest,

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
     from dynstore.streams.applying import Ready
     from dynstore.streams.engine import Limits
+    from dynstore.streams.letters import Letters
     from dynstore.streams.rows import RowReader
-    from dynstore.streams.source import Source
+    from dynstore.streams.sources.base import Source
     from dynstore.streams.staging import Staging
 
 __all__ = ["TogetherApplier", "TogetherEngine", "Turn"]
@@ -90,8 +91,9 @@ class TogetherEngine(Engine):
         rows: RowReader,
         applier: TogetherApplier,
         staging: Staging,
+        letters: Letters,
     ) -> None:
-        super().__init__(G, source, limits, rows, applier, staging)
+        super().__init__(G, source, limits, rows, applier, staging, letters)
         self._patience = max(limits.max_delay, LEAST_WAIT_S)
         self._all = 0
 

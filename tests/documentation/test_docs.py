@@ -17,6 +17,7 @@ import pytest
 
 import dynstore
 from dynstore.benchmarks.reports.summary import format_ms
+from dynstore.input.kinds import READING
 from tests.documentation.programs import Programs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -229,6 +230,15 @@ def test_the_readmes_table() -> None:
     step = "two H100, Dask: 16,000 of 16 M edges leave and enter, then BFS"
     wanted[step] = [f"`cugraph.dask`, a new graph {_short(new)}", _short(ours), _short(new / ours)]
     assert table == wanted
+
+
+def test_what_becomes_of_each_kind_of_columns() -> None:
+    table = _rows("docs/reading.md", "| a column of | as ids | as weights | as times | as an edge column |")
+    found = {
+        kind: [rule.words.replace("timestamps=", "`timestamps=`") if rule.taken else "refused" for rule in rules]
+        for kind, rules in READING.items()
+    }
+    assert table == found
 
 
 def test_from_which_size_it_pays() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynstore import DynamicGraph
-from dynstore.streams.source import BaseSource
+from dynstore.streams.sources.base import BaseSource
 
 SOON = 20.0
 

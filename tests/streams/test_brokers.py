@@ -15,6 +15,7 @@ import pytest
 
 import dynstore
 from dynstore import DynamicGraph, Stream
+from dynstore.errors import InputError
 from dynstore.streams import encode
 from tests.streams.scripted import pairs_of
 from tests.streams.servers import nats_server, redis_server
@@ -47,7 +48,7 @@ class Nats:
         self._running = nats_server(folder)
         self.server = self._running.__enter__()
         self.address = f"nats://{self.server}/edges"
-        asyncio.run(self._with_jetstream(lambda stream: stream.add_stream(name="all", subjects=["edges"])))
+        asyncio.run(self._with_jetstream(lambda stream: stream.add_stream(name="all", subjects=["edges", "dead"])))
 
     async def _with_jetstream(self, work: Callable[[Any], Any]) -> None:
         client = await self.nats.connect(f"nats://{self.server}")
@@ -68,6 +69,7 @@ class Kafka:
         kafka = pytest.importorskip("confluent_kafka")
         self._producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"})
         metadata = self._producer.list_topics("edges", timeout=20)
+        self._producer.list_topics("dead", timeout=20)
         broker = next(iter(metadata.brokers.values()))
         self.address = f"kafka://{broker.host}:{broker.port}/edges"
 
@@ -104,6 +106,30 @@ def test_what_was_not_committed_comes_again(broker: Any) -> None:
     other = DynamicGraph(device="cpu")
     Stream(other, broker.address + "?group=second", max_delay=0.0).run(until=lambda progress: progress.applied == 13)
     assert pairs_of(other) == {(row, row + 1) for row in range(13)}
+
+
+def test_dead_letters_go_to_a_server_and_are_read_like_any_stream(broker: Any) -> None:
+    broker.send(b"{oops")
+    broker.send(encode([(0, 1)]))
+    dead, letters = broker.address.replace("/edges", "/dead"), []
+    stream = Stream(DynamicGraph(device="cpu"), broker.address, on_error=dead)
+    progress = stream.run(until=lambda progress: progress.applied == 1)
+    assert progress.left_out == 1
+
+    def keep(rows: Any) -> Any:
+        letters.extend(rows.to_dict("records"))
+        return [0], [1]
+
+    Stream(DynamicGraph(device="cpu"), dead, transform=keep).run(until=lambda progress: progress.applied == 1)
+    assert [letter["value"] for letter in letters] == ["{oops"]
+    assert "is no JSON" in letters[0]["error"]
+    assert letters[0]["place"] in letters[0]["error"]
+
+
+def test_a_server_that_does_not_answer_takes_no_letters() -> None:
+    pytest.importorskip("redis")
+    with pytest.raises(InputError, match="Stream: on_error: cannot open 'dead': Error 111"):
+        Stream(DynamicGraph(device="cpu"), [(0, 1)], on_error="redis://127.0.0.1:1/dead")
 
 
 CRASH = """
@@ -199,7 +225,8 @@ def test_a_position_can_be_sought(broker: Any) -> None:
     while got is None:
         assert time.monotonic() < ends
         got = second.poll(1, 0.1)
-    assert list(map(int, got[0]["source"])) == list(map(int, found[1][0]["source"]))
+    ids = [[int(source) for source in units.read(0, 1)["source"].to_pylist()] for units, _ in (got, found[1])]
+    assert ids[0] == ids[1]
     second.pause(True)
     second.pause(False)
     second.close()

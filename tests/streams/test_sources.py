@@ -18,9 +18,9 @@ import pytest
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
-from dynstore.streams.messages import decode_all
+from dynstore.streams.messages import Message, Messages
 from tests.libraries import FRAMES, from_pandas
-from tests.streams.scripted import graph, pairs_of, wait_until
+from tests.streams.scripted import Scripted, graph, pairs_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,13 +118,14 @@ def test_a_position_is_a_byte_and_reading_goes_on_there(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("source,destination\n" + "".join(f"{row},{row + 1}\n" for row in range(50)))
     first = FileSource(file, follow=False)
-    columns, position = first.poll(2, 0)  # type: ignore[misc]
-    assert 0 < len(columns["source"]) < 50
+    lines, position = first.poll(2, 0)  # type: ignore[misc]
+    count = len(lines.read(0, len(lines))["source"])
+    assert 0 < count < 50
     second = FileSource(file, follow=False)
     second.seek(position)
     G = DynamicGraph(device="cpu")
     Stream(G, second).run()
-    assert pairs_of(G) == {(row, row + 1) for row in range(len(columns["source"]), 50)}
+    assert pairs_of(G) == {(row, row + 1) for row in range(count, 50)}
     with pytest.raises(InputError, match="cannot go on at byte 100000"):
         first.seek(100000)
     first.close()
@@ -163,7 +164,10 @@ def test_json_rows_without_an_operation_insert(tmp_path: Path, rows: int) -> Non
     Stream(G, FileSource(file, follow=False), batch_edges=rows).run()
     assert pairs_of(G) == {(0, 1), (2, 3), (3, 4), (4, 5), (5, 6), (7, 8)}
     messages = [b"".join(json.dumps(line).encode() + b"\n" for line in part) for part in (lines[:3], lines[3:])]
-    assert decode_all(messages)["op"] == [None, None, None, "-", "+", None, None, None]
+    H = DynamicGraph(device="cpu")
+    units = Messages([Message(message, str(number), number) for number, message in enumerate(messages)])
+    Stream(H, Scripted(units, ends=True)).run()
+    assert pairs_of(H) == pairs_of(G)
 
 
 def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +186,11 @@ def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "stat", rotated)
     found = [source.poll(10, 0.1) for _ in range(4)]
-    assert [each[0]["source"].tolist() for each in found if each is not None] == [["0"], ["1"], ["2"]]
+    assert [each[0].read(0, len(each[0]))["source"].tolist() for each in found if each is not None] == [
+        ["0"],
+        ["1"],
+        ["2"],
+    ]
     source.close()
 
 
@@ -194,7 +202,7 @@ def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "new").write_text("2,3\n")
     (tmp_path / "new").rename(file)
     found = [source.poll(10, 0.0) for _ in range(2)]
-    assert [each[0]["source"].tolist() for each in found if each is not None] == [["2"]]
+    assert [each[0].read(0, 1)["source"].tolist() for each in found if each is not None] == [["2"]]
     source.close()
 
 

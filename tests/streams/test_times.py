@@ -189,7 +189,7 @@ def test_ids_are_right_in_late_rows_too(kind: str, renumber: bool, time: int) ->
     batches = [{"source": [1, 2], "destination": [2, 3], "time": [100, 101]}]
     batches.append({"source": [-5], "destination": [3], "time": [time]})
     stream = Stream(G, batches, batch_edges=1, **given)
-    with pytest.raises(InputError, match="`src` has -5 at row 0; vertex ids must not be negative"):
+    with pytest.raises(InputError, match="`source` has -5 at row 0; vertex ids must not be negative"):
         stream.run()
     assert stream.progress().state == "failed"
     assert set(G.to_pandas()["source"]) == {1, 2}

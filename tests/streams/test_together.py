@@ -137,11 +137,11 @@ def test_a_source_that_fails_ends_all_with_one_error() -> None:
     assert found[0][0] == found[2][0] == "Stream: rank 1 refused it: the source could not go on: no route"
 
 
-def test_rows_that_cannot_be_applied_end_all_with_one_error() -> None:
+def test_ids_that_no_graph_has_end_all_with_one_error() -> None:
     found = caught_on_each_rank(InputError, lambda rank: [[(0, 1)], [(-1 if rank == 2 else 3, 5)]])
     assert [state for _, state in found] == [("failed", 1, 1)] * 3
-    assert found[2][0].startswith("insert_edges: `src` has -1 at row 0")
-    assert found[0][0].startswith("insert_edges: rank 2 refused it: `src` has -1 at row 0")
+    assert found[2][0].startswith("Stream: `source` has -1 at row 0")
+    assert found[0][0].startswith("Stream: rank 2 refused it: `source` has -1 at row 0")
 
 
 def test_rows_that_cannot_be_read_end_all_with_one_error() -> None:

@@ -7,7 +7,9 @@ from threading import Event, Thread
 from typing import Any
 
 from dynstore.adapters.libraries import require
-from dynstore.streams.source import BaseSource
+from dynstore.errors import FileFormatError
+from dynstore.streams.sources.base import BaseSource
+from dynstore.streams.units import One
 
 __all__ = ["FlightSource"]
 
@@ -80,7 +82,16 @@ class FlightSource(BaseSource):
                 raise batch
             self._count += 1
             if self._count > self._skip:
-                return batch, self._count
+                return One(self._validated(batch), self._count, f"batch {self._count}"), self._count
+
+    def _validated(self, batch: Any) -> Any:
+        """Return a batch; what a server has sent may point anywhere."""
+        try:
+            batch.validate(full=True)
+        except ValueError as error:  # pyarrow's are
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise FileFormatError(f"FlightSource: batch {self._count} is damaged: {why}") from error
+        return batch
 
     def seek(self, position: Any) -> None:
         """Skip so many batches."""

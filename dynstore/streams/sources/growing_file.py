@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
@@ -9,14 +10,16 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from dynstore.errors import FileFormatError, InputError
-from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect
+from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect, konect_kind
 from dynstore.io.formats import find_format
 from dynstore.io.json_lines import read_json_lines
 from dynstore.io.packing import is_packed
 from dynstore.io.text_rows import TextReader
 from dynstore.io.text_values import TextBatch, TextColumn
-from dynstore.streams.source import BaseSource
+from dynstore.streams.sources.base import BaseSource
 
 __all__ = ["FileSource"]
 
@@ -104,21 +107,23 @@ class FileSource(BaseSource):
         with open(path, "rb") as file:
             head = file.read(SAMPLE_BYTES)
         try:
-            return not is_packed(head) and find_format(os.fspath(path), head) in ("text", "json lines")
+            kind = find_format(os.fspath(path), head)
+            first = head.partition(b"\n")[0].decode(errors="replace")
+            return not is_packed(head) and kind in ("text", "json lines") and konect_kind(first) != "bip"
         except FileFormatError:
             return head[:4] not in (b"PAR1", b"ARRO")
 
-    def choose(self, names: Collection[str], named: bool) -> None:
+    def choose(self, names: Collection[str] | None, named: bool) -> None:
         """Read only some columns; called by a stream, before the first :meth:`poll`.
 
         Parameters
         ----------
-        names : collection of str
-            The columns that are read, where they are there.
+        names : collection of str, or None
+            The columns that are read, where they are there; None: all.
         named : bool
             Whether some were named, so that the file has a header.
         """
-        self._wanted_names, self._named = frozenset(names), named
+        self._wanted_names, self._named = frozenset(names or ()), named
 
     def seek(self, position: Any) -> None:
         """Go on at a byte.
@@ -156,6 +161,10 @@ class FileSource(BaseSource):
         data = self._file.read(num_bytes)
         while data and b"\n" not in data and (more := self._file.read(num_bytes)):  # a long line
             data += more
+            if len(data) > MAX_READ:
+                raise FileFormatError(
+                    f"{self._path}:{self._line_here()}: a line of more than {MAX_READ >> 20} MiB; wanted lines of rows"
+                )
         whole = data.rfind(b"\n") + 1
         if not whole and data and not self._follow:
             whole = len(data)
@@ -163,11 +172,10 @@ class FileSource(BaseSource):
             self._look_for_changes(self._offset, len(data))
             return None
         assert self._read is not None
-        line = self._line_here()
-        rows = self._read(data[:whole], line)
+        lines = _Lines(self._read, data[:whole], str(self._path), self._line_here(), self._offset)
         self._offset += whole
-        self._line = line + data.count(b"\n", 0, whole)
-        return rows, self._offset
+        self._line = lines.first_line + data.count(b"\n", 0, whole)
+        return lines, self._offset
 
     def _line_here(self) -> int:
         """Return the number of the line at the offset."""
@@ -212,6 +220,11 @@ class FileSource(BaseSource):
             raise
         if dialect is None:
             return None, 0
+        if dialect.is_two_sided:
+            raise FileFormatError(
+                f"{where}: a file of KONECT with two sides is not followed, as both begin with vertex 1; "
+                "dynstore.io.read_events reads it, and keeps them apart"
+            )
         self.dialect = dialect
         names = dialect.names or (*USUAL, *map(str, range(2, dialect.width)))[: dialect.width]
         _log.info("FileSource: %s: %s", where, dialect)
@@ -226,8 +239,11 @@ class FileSource(BaseSource):
             return TextBatch({names[number]: TextColumn(rows, number, names[number]) for number in used}, first)
 
         sample = head[dialect.first_byte : SAMPLE_BYTES]
-        end = sample.rfind(b"\n") + 1
-        first = read(sample[: end or len(sample)], dialect.first_line, None)
+        sample = sample[: sample.rfind(b"\n") + 1 or len(sample)]
+        try:
+            first = read(sample, dialect.first_line, None)
+        except FileFormatError:  # of a row, which is refused, or left out, when it comes
+            first = read(reader.fitting(sample), dialect.first_line, None)
         return lambda data, line: read(data, line, first), dialect.first_byte
 
     def _look_for_changes(self, read: int, unfinished: int) -> None:
@@ -263,3 +279,39 @@ class FileSource(BaseSource):
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class _Lines:
+    """Whole lines of a file, as units that are read; see :class:`~dynstore.streams.units.Units`."""
+
+    def __init__(self, read: Read, data: bytes, where: str, first_line: int, offset: int) -> None:
+        self._read, self._data, self._where, self.first_line, self._offset = read, data, where, first_line, offset
+        self._count = data.count(b"\n") + (not data.endswith(b"\n"))
+
+    @functools.cached_property
+    def _ends(self) -> np.ndarray:
+        """The ends of the lines: needed only if one of them cannot be read."""
+        found = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n")) + 1
+        return np.concatenate(([0], found, [len(self._data)]))[: self._count + 1]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def read(self, first: int, last: int) -> Mapping[str, Any]:
+        """Return the rows of some lines."""
+        if (first, last) == (0, self._count):
+            return self._read(self._data, self.first_line)
+        ends = self._ends
+        return self._read(self._data[ends[first] : ends[last]], self.first_line + first)
+
+    def place(self, number: int) -> str:
+        """Return the name of a line."""
+        return f"{self._where}:{self.first_line + number}"
+
+    def value(self, number: int) -> bytes:
+        """Return a line."""
+        return self._data[self._ends[number] : self._ends[number + 1]]
+
+    def position(self, number: int) -> int:
+        """Return the byte behind a line."""
+        return self._offset + (len(self._data) if number + 1 == self._count else int(self._ends[number + 1]))

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Coroutine
-from threading import Thread
 from typing import Any
 
 from dynstore.adapters.libraries import require
-from dynstore.errors import StreamError
-from dynstore.streams.messages import decode_all
-from dynstore.streams.source import BaseSource
+from dynstore.streams.messages import Message, Messages
+from dynstore.streams.sources.base import MessageSource
+from dynstore.streams.sources.nats_client import CALL_S, Connection
 
 __all__ = ["NatsSource"]
 
 MOST = 256  # messages a call
 BUCKET = "dynstore"
-CALL_S = 10.0
-CONNECT_S = 3.0
-_log = logging.getLogger("dynstore")
 
 
-class NatsSource(BaseSource):
+class NatsSource(MessageSource):
     """A subject of NATS JetStream. Each message has many rows: the bytes of :func:`dynstore.streams.encode`.
 
     A position is a sequence number of the stream. The last committed one is kept in the key-value bucket "dynstore"
@@ -46,40 +40,18 @@ class NatsSource(BaseSource):
     """
 
     def __init__(self, subject: str, name: str = "dynstore", url: str = "nats://localhost:4222") -> None:
-        nats = require("NatsSource", "nats")
+        self._connection = Connection(url)
         self._subject, self._name = subject, name
         self._api = require("NatsSource", "nats.js.api")
         self._errors = require("NatsSource", "nats.js.errors")
         self._timeouts = (require("NatsSource", "nats.errors").TimeoutError, asyncio.TimeoutError)
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="dynstore-nats", daemon=True)
-        self._thread.start()
         self._pulled: Any = None
+        self._jetstream = self._connection.jetstream
         try:
-            self._client: Any = self._call(self._connect(nats, url))
-            self._jetstream: Any = self._client.jetstream()
-            self._last = self._call(self._open())
+            self._last: int = self._connection.call(self._open())
         except BaseException:
-            self._end_loop()
+            self._connection.close()
             raise
-
-    def _call(self, work: Coroutine[Any, Any, Any], timeout: float = CALL_S) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
-
-    async def _connect(self, nats: Any, url: str) -> Any:
-        """Connect; later the client connects again by itself, as often as it takes."""
-        errors: list[Exception] = []
-
-        async def note(error: Exception) -> None:
-            errors[:] = [error]
-            _log.info("NatsSource: %s: %s", url, error)
-
-        try:
-            connecting = nats.connect(url, max_reconnect_attempts=-1, connect_timeout=CONNECT_S, error_cb=note)
-            return await asyncio.wait_for(connecting, CONNECT_S)
-        except TimeoutError:
-            why = errors[0] if errors else f"no answer in {CONNECT_S:g} s"
-            raise StreamError(f"NatsSource: {url} cannot be reached: {why}") from None
 
     async def _open(self) -> int:
         await self._jetstream.find_stream_name_by_subject(self._subject)  # raises if there is none
@@ -106,11 +78,15 @@ class NatsSource(BaseSource):
 
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
         """Return the rows of the next messages."""
-        messages = self._call(self._fetch(max(1, min(MOST, max_rows // 1000)), timeout), CALL_S + timeout)
+        messages = self._connection.call(self._fetch(max(1, min(MOST, max_rows // 1000)), timeout), CALL_S + timeout)
         if not messages:
             return None
-        self._last = messages[-1].metadata.sequence.stream
-        return decode_all([message.data for message in messages]), self._last
+        found = [self._message(message.data, message.metadata.sequence.stream) for message in messages]
+        self._last = found[-1].position
+        return Messages(found, self._columns), self._last
+
+    def _message(self, data: bytes, number: int) -> Message:
+        return Message(data, f"message {number} of {self._subject!r}", number)
 
     def seek(self, position: Any) -> None:
         """Go on behind a message."""
@@ -118,18 +94,12 @@ class NatsSource(BaseSource):
 
     def commit(self, position: Any) -> None:
         """Keep the position in the bucket."""
-        self._call(self._bucket.put(self._name, str(position).encode()))
+        self._connection.call(self._bucket.put(self._name, str(position).encode()))
 
     def close(self) -> None:
         """Close the connection."""
         try:
             if self._pulled is not None:
-                self._call(self._pulled.unsubscribe())
-            self._call(self._client.close())
+                self._connection.call(self._pulled.unsubscribe())
         finally:
-            self._end_loop()
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CALL_S)
-        self._loop.close()
+            self._connection.close()

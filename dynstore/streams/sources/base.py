@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dynstore.errors import InputError
@@ -12,7 +12,7 @@ from dynstore.io import EventTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BaseSource", "IterableSource", "Source", "TableSource"]
+__all__ = ["BaseSource", "IterableSource", "MessageSource", "Source", "TableSource"]
 
 
 class Source(Protocol):
@@ -37,7 +37,8 @@ class Source(Protocol):
         Returns
         -------
         tuple or None
-            The rows (a frame, a tuple or a dict of columns), and the position behind the last of them.
+            The rows, and the position behind the last of them. Rows are a frame, a tuple or a dict of columns; or
+            :class:`dynstore.streams.Messages`, which are read one by one, so that a bad one may be left out.
 
         Raises
         ------
@@ -84,6 +85,16 @@ class BaseSource:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class MessageSource(BaseSource):
+    """A source of messages, of which a stream needs some columns."""
+
+    _columns: Collection[str] | None = None
+
+    def choose(self, names: Collection[str] | None, named: bool) -> None:
+        """Read only some columns; called by a stream. None: all."""
+        self._columns = names
 
 
 class IterableSource(BaseSource):

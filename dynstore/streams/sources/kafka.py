@@ -7,8 +7,8 @@ from typing import Any
 
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError, StreamError
-from dynstore.streams.messages import decode_all
-from dynstore.streams.source import BaseSource
+from dynstore.streams.messages import Message, Messages
+from dynstore.streams.sources.base import MessageSource
 
 __all__ = ["KafkaSource"]
 
@@ -17,7 +17,7 @@ CALL_S = 10.0
 _log = logging.getLogger("dynstore")
 
 
-class KafkaSource(BaseSource):
+class KafkaSource(MessageSource):
     """All partitions of a topic of Kafka. Each message has many rows: the bytes of :func:`dynstore.streams.encode`.
 
     A position is a dict of partitions and their next offsets. It is committed to the consumer group. Rows of one
@@ -74,14 +74,17 @@ class KafkaSource(BaseSource):
         """Return the rows of the next messages."""
         if not self._assigned:
             self._assign()
-        messages = self._consumer.consume(max(1, min(MOST, max_rows // 1000)), timeout)
-        for message in messages:
+        messages = []
+        for message in self._consumer.consume(max(1, min(MOST, max_rows // 1000)), timeout):
             if message.error() is not None:
                 raise StreamError(f"KafkaSource: {self._topic}: {message.error()}")
-            self._next[message.partition()] = message.offset() + 1
+            partition, offset = message.partition(), message.offset()
+            self._next[partition] = offset + 1
+            place = f"offset {offset} of partition {partition} of {self._topic!r}"
+            messages.append(Message(message.value(), place, {str(k): v for k, v in self._next.items()}))
         if not messages:
             return None
-        return decode_all([message.value() for message in messages]), {str(k): v for k, v in self._next.items()}
+        return Messages(messages, self._columns), messages[-1].position
 
     def seek(self, position: Any) -> None:
         """Go on at the offsets of a position."""

@@ -1,0 +1,1 @@
+"""Where rows come from: objects in memory, growing files, and servers."""

@@ -1,0 +1,84 @@
+"""A connection to a server of NATS, whose client knows coroutines only: they run in a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from threading import Thread
+from typing import Any
+
+from dynstore.adapters.libraries import require
+from dynstore.errors import StreamError
+
+__all__ = ["CALL_S", "Connection"]
+
+CALL_S = 10.0
+CONNECT_S = 3.0
+_log = logging.getLogger("dynstore")
+
+
+class Connection:
+    """A client that is connected; later it connects again by itself, as often as it takes.
+
+    Parameters
+    ----------
+    url : str
+
+    Attributes
+    ----------
+    jetstream : nats.js.JetStreamContext
+
+    Raises
+    ------
+    MissingDependencyError
+        Without the package nats-py.
+    StreamError
+        If the server does not answer.
+    """
+
+    def __init__(self, url: str) -> None:
+        nats = require("NatsSource", "nats")
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="dynstore-nats", daemon=True)
+        self._thread.start()
+        try:
+            self._client: Any = self.call(self._connect(nats, url))
+            self.jetstream: Any = self._client.jetstream()
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def call(self, work: Coroutine[Any, Any, Any], timeout: float = CALL_S) -> Any:
+        """Run a coroutine to its end, and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    async def _connect(self, nats: Any, url: str) -> Any:
+        errors: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            errors[:] = [error]
+            _log.info("NatsSource: %s: %s", url, error)
+
+        try:
+            connecting = nats.connect(url, max_reconnect_attempts=-1, connect_timeout=CONNECT_S, error_cb=note)
+            return await asyncio.wait_for(connecting, CONNECT_S)
+        except TimeoutError:
+            why = errors[0] if errors else f"no answer in {CONNECT_S:g} s"
+            raise StreamError(f"NatsSource: {url} cannot be reached: {why}") from None
+
+    def publish(self, subject: str, data: bytes) -> None:
+        """Send a message to a subject of a stream of JetStream, which stores it before this returns."""
+        self.call(self.jetstream.publish(subject, data))
+
+    def close(self) -> None:
+        """Close the connection."""
+        try:
+            self.call(self._client.close())
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CALL_S)
+        self._loop.close()
