@@ -6,6 +6,7 @@ Nothing is imported to recognise a type: an object can only be a polars frame if
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, MissingDependencyError, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dynstore.backend import Backend
 
