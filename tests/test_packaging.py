@@ -168,7 +168,6 @@ def test_the_metadata(wheel: Path) -> None:
         "rapids",
         "dask",
         "networkx",
-        "arrow",
         "bench",
         "docs",
         "mpi",
@@ -199,7 +198,7 @@ def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     named.add(node.module.partition(".")[0])
     third_party = named - set(sys.stdlib_module_names) - {"dynstore"}
-    optional = {"cupy", "cupyx", "cudf", "cugraph", "pylibcudf", "pylibcugraph", "rmm", "cuda", "networkx", "pyarrow"}
+    optional = {"cupy", "cupyx", "cudf", "cugraph", "pylibcudf", "pylibcugraph", "rmm", "cuda", "networkx"}
     optional |= {"polars", "scipy", "pytest", "hypothesis", "greenlet", "mpi4py"}
     assert third_party - optional == from_project
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, MissingDependencyError, type_name
+from dynstore.errors import InputError, InputTypeError, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,12 +71,8 @@ def open_edges(caller: str, edges: Any, extra: Sequence[str] = ()) -> Any:
         return _open_rows(caller, edges, extra)
     if not hasattr(edges, "__arrow_c_stream__") or is_frame(edges):
         return edges
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{caller}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
-        ) from error
+    import pyarrow
+
     try:
         reader = pyarrow.RecordBatchReader.from_stream(edges)
     except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series

@@ -23,7 +23,7 @@ LIBRARIES = {
     "cudf": "pip install 'dynstore[rapids]'",
     "pandas": "pip install pandas",
     "polars": "pip install polars",
-    "pyarrow": "pip install 'dynstore[arrow]'",
+    "pyarrow": "pip install pyarrow",
 }
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dynstore.errors import FileFormatError, InputError, MissingDependencyError
+from dynstore.errors import FileFormatError, InputError
 
 __all__ = ["Opened", "is_packed", "open_unpacked", "plain_suffix"]
 
@@ -66,8 +66,6 @@ def open_unpacked(where: str) -> Iterator[Opened]:
         If there is no such file, or it cannot be opened.
     FileFormatError
         If it is damaged or cut short, or an archive of several files of other names.
-    MissingDependencyError
-        For zstandard without pyarrow.
     """
     try:
         with open(where, "rb") as raw:
@@ -123,12 +121,8 @@ class _Rest(io.RawIOBase):
 
 
 def _open_zstandard(where: str, raw: BinaryIO) -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"read_events: {where}: files of zstandard need pyarrow: pip install pyarrow"
-        ) from error
+    import pyarrow
+
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd")
 
 

@@ -115,7 +115,7 @@ def read_events(
         For a file that does not exist or cannot be opened, for columns that it does not have, and where it is not clear
         which columns are meant, or whether the first row has names.
     MissingDependencyError
-        For GraphML, GML and Pajek without NetworkX, and for zstd without a reader of it.
+        For GraphML, GML and Pajek without NetworkX.
     """
     check_name("read_events", "vertex_dtype", vertex_dtype, MAX_ID)
     check_name("read_events", "weight_dtype", weight_dtype, MAX_WEIGHT)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.errors import FileFormatError, InputError, MissingDependencyError
+from dynstore.errors import FileFormatError, InputError
 from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import read_numbers
 from dynstore.input.forms import take_rows
@@ -38,16 +38,10 @@ def read_arrow(
 
     Raises
     ------
-    MissingDependencyError
-        Without pyarrow.
     FileFormatError, InputError
     """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"read_events: {where}: files of {kind} need pyarrow: pip install 'dynstore[arrow]'"
-        ) from error
+    import pyarrow
+
     try:
         with _open(where, kind) as opened:
             header = list(opened.names)

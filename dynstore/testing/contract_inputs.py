@@ -65,7 +65,8 @@ def _frames() -> dict[str, Any]:
         return pytest.importorskip("pyarrow").table(columns)
 
     def arrow_chunks(columns: dict[str, list[Any]]) -> Any:
-        pa = pytest.importorskip("pyarrow")
+        import pyarrow as pa
+
         table = pa.table(columns)
         return pa.concat_tables([table.slice(0, 1), table.slice(1)])
 

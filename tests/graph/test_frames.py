@@ -118,7 +118,7 @@ def test_wrong_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "line"), [("cudf", "'dynstore[rapids]'"), ("polars", "polars"), ("pyarrow", "'dynstore[arrow]'")]
+    ("frames", "line"), [("cudf", "'dynstore[rapids]'"), ("polars", "polars"), ("pyarrow", "pyarrow")]
 )
 def test_a_missing_library_is_named_at_once(frames: Frames, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dynstore.input.frames._is_installed", lambda library: False)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import datetime
 import gzip
 import lzma
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,8 +111,8 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 class TestParquet:
     @pytest.fixture
     def arrow(self):
-        pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-        pytest.importorskip("pyarrow.parquet")
+        import pyarrow.parquet
+
         return pyarrow
 
     @staticmethod
@@ -252,23 +249,6 @@ class TestParquet:
             read_events(write(tmp_path, b"0 1\n", "e.parquet"))
         with pytest.raises(FileFormatError, match="not a Parquet file that can be read"):
             read_events(write(tmp_path, b"PAR1 and no more", "e.parquet"))
-
-    def test_without_pyarrow_the_error_gives_the_line_to_type(self, tmp_path: Path) -> None:
-        path = write(tmp_path, b"PAR1....PAR1", "e.parquet")
-        program = textwrap.dedent(
-            """
-            import sys
-            sys.modules["pyarrow"] = None
-            from dynstore.errors import MissingDependencyError
-            from dynstore.io import read_events
-            try:
-                read_events(sys.argv[1])
-            except MissingDependencyError as error:
-                print(error)
-            """
-        )
-        done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
-        assert "need pyarrow: pip install 'dynstore[arrow]'" in done.stdout
 
 
 def test_columns_of_an_event_table_are_equally_long() -> None:

@@ -222,7 +222,8 @@ def test_bad_files_and_lines(tmp_path: Path) -> None:
 
 @pytest.fixture
 def flight_server() -> Iterator[Any]:
-    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow
+
     flight = pytest.importorskip("pyarrow.flight")
 
     class Server(flight.FlightServerBase):

@@ -52,7 +52,6 @@ def test_pandas(device: str, options: dict[str, Any]) -> None:
 @needs_polars
 @every_kind
 def test_polars(device: str, options: dict[str, Any]) -> None:
-    pytest.importorskip("pyarrow")
     graph = gapped_graph(device, **options)
     for frame in (graph.to_polars(), pl.DataFrame(graph)):
         assert type(frame) is pl.DataFrame
