@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # DataFusion 55.0.0 (Python): CSV files whose headers name the same columns in another order.
 #
-# Guess: columns are matched by name, as in its own Parquet reader, or the second file is refused.
+# One would expect: columns are matched by name, as in its own Parquet reader, or the second file is refused.
 # What happens: the first file gives the names, and the others are read by position. The edges of
 # the second file are turned round. Parquet files with the same columns come out right. DuckDB and
 # PyArrow match CSV files by name, and Polars refuses them.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # DyNetx 0.3.2: a directed dynamic graph, and what it says of its edges.
 #
-# Guess: all views of a DynDiGraph name an edge as it was added.
+# One would expect: all views of a DynDiGraph name an edge as it was added.
 # What happens: without a time, `interactions()` names edges in the reverse direction, and leaves
 # one of two opposite edges out. `time_slice` gives a graph whose edges point the other way. So do
 # files of `write_snapshots`. With a time, `interactions(t=1)` is right, and so are files of

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # redis-py 8.1.0 and NumPy 2.4.6: an amount of a frame goes into a stream.
 #
-# Guess: a NumPy float is written as 0.1, like a Python float; or it is refused, like a NumPy
-# integer.
+# One would expect: a NumPy float is written as 0.1, like a Python float; or it is refused, like a
+# NumPy integer.
 # What happens: float64 is a subclass of Python's float, so it is taken. But its text is its `repr`,
 # which since NumPy 2 has the name of the type in it. The server stores the text np.float64(0.1).
 # float32 and int64 are refused with an error.
