@@ -44,8 +44,8 @@ def number_texts(src: Sequence[Any], dst: Sequence[Any]) -> tuple[np.ndarray, np
 
     Parameters
     ----------
-    src, dst : sequence of pyarrow.DictionaryArray
-        The parts of both columns, of strings.
+    src, dst : sequence of pyarrow.ChunkedArray
+        The parts of both columns, dictionaries of strings.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def number_texts(src: Sequence[Any], dst: Sequence[Any]) -> tuple[np.ndarray, np
     """
     import pyarrow
 
-    whole = pyarrow.chunked_array([*src, *dst]).unify_dictionaries()
+    whole = pyarrow.chunked_array([chunk for part in (*src, *dst) for chunk in part.chunks]).unify_dictionaries()
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in whole.chunks]).reshape(2, -1)
     by_src, by_dst, order = number_ids(codes[0], codes[1])
     return by_src, by_dst, whole.chunk(0).dictionary.take(pyarrow.array(order)).to_numpy(zero_copy_only=False)

@@ -125,19 +125,20 @@ class _Reading:
         import pyarrow
 
         read, used, columns = self._reader.read, self._columns.used(), self._columns
-        if self._ids == "integer":
-            types = dict.fromkeys((columns.source, columns.destination), "int64")
-            if columns.time is not None and self._time != "date":
-                types[columns.time] = "int64" if self._time == "integer" else "float64"
-            if columns.weight is not None:
-                types[columns.weight] = "float64"
-            try:
-                found = self._take(read(piece, first_line, used, types, self._exact))
-            except pyarrow.ArrowInvalid:
-                found = None
-            if found is not None:
-                self._keep(found)
-                return
+        types = dict.fromkeys(
+            (columns.source, columns.destination), "int64" if self._ids == "integer" else "dictionary"
+        )
+        if columns.time is not None and self._time != "date":
+            types[columns.time] = "int64" if self._time == "integer" else "float64"
+        if columns.weight is not None:
+            types[columns.weight] = "float64"
+        try:
+            found = self._take(read(piece, first_line, used, types, self._exact and self._ids == "integer"))
+        except pyarrow.ArrowInvalid:
+            found = None
+        if found is not None:
+            self._keep(found)
+            return
         rows = read(piece, first_line, used)
         if len(rows):
             self._keep(self._convert(rows))
@@ -147,19 +148,19 @@ class _Reading:
             self._parts.setdefault(role, []).append(column)
 
     def _take(self, rows: TextRows) -> dict[str, Any] | None:
-        """Return the columns of rows that were read as numbers; None if one has to be looked at."""
+        """Return the columns of rows that were read by types; None if one has to be looked at."""
         columns, limits, found = self._columns, self._limits, {}
         for role, number in self._ends():
-            ends = rows.table.column(str(number))
-            if ends.null_count:
+            found[role] = ends = rows.typed(number)
+            if ends is None:
                 return None
-            found[role] = ends.to_numpy()
-            if len(rows) and not limits.min_id <= int(found[role].min()) <= int(found[role].max()) <= limits.max_id:
+            is_number = self._ids == "integer" and len(rows) > 0
+            if is_number and not limits.min_id <= int(ends.min()) <= int(ends.max()) <= limits.max_id:
                 return None
         if columns.op is not None:
             found["op"] = self._read_ops(TextColumn(rows, columns.op, "op"))
         if columns.weight is not None:
-            weights = rows.table.column(str(columns.weight)).to_numpy()
+            weights = rows.typed(columns.weight)
             missing = np.isnan(weights)
             if "op" in found:
                 missing &= found["op"] != OP_DELETE
@@ -167,13 +168,12 @@ class _Reading:
                 return None
             found["weight"] = weights
         if columns.time is not None:
-            times = rows.table.column(str(columns.time))
-            if self._time == "date":
-                found["time"] = TextColumn(rows, columns.time, "time").times("date")
-            elif times.null_count or (self._time == "float" and np.isnan(times.to_numpy()).any()):
+            if rows.is_text(columns.time):
+                found["time"] = TextColumn(rows, columns.time, "time").times(self._time or "integer")
+                return found
+            found["time"] = times = rows.typed(columns.time)
+            if times is None or (self._time == "float" and np.isnan(times).any()):
                 return None
-            else:
-                found["time"] = times.to_numpy()
         return found
 
     def _convert(self, rows: TextRows) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class _Reading:
         for role, number in self._ends():
             column = TextColumn(rows, number, role)
             if self._ids == "text":
-                found[role] = column.texts().combine_chunks().dictionary_encode()
+                found[role] = column.texts().dictionary_encode()
             else:
                 found[role] = column.integers(wanted, limits.min_id, limits.max_id, self._exact)
         if columns.weight is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.errors import FileFormatError
+from dynstore.io.cpu import EMPTY, HEX, LONE_RETURN, PADDED, ZEROS, scan
 from dynstore.io.dialects import Dialect, split_fields, split_lines
 
 __all__ = ["Place", "TextReader", "TextRows", "shorten"]
@@ -17,7 +18,7 @@ __all__ = ["Place", "TextReader", "TextRows", "shorten"]
 BLANKS = np.frombuffer(b" \t", np.uint8)
 # Stands for "::" while a piece is split: a character that separates units, and nothing else.
 UNIT = "\x1f"
-LONE_RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
+A_LONE_RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
 LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 EMPTY_LINE = re.compile(rb"(?m)^[ \t\r]+(?:\n|\Z)")
 _log = logging.getLogger("dynstore")
@@ -37,13 +38,33 @@ class TextRows:
     ----------
     table : pyarrow.Table
         Its columns are called by their numbers: "0", "1" ...
+    is_padded : bool
+        Whether blanks may stand around fields.
     """
 
-    def __init__(self, reader: TextReader, piece: bytes, first_line: int, table: Any) -> None:
+    def __init__(self, reader: TextReader, piece: bytes, first_line: int, table: Any, is_padded: bool) -> None:
         self.table, self._reader, self._piece, self._first_line = table, reader, piece, first_line
+        self.is_padded = is_padded
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def is_text(self, number: int) -> bool:
+        """Whether a column was read as strings."""
+        return str(self.table.column(str(number)).type) == "string"
+
+    def typed(self, number: int) -> Any:
+        """Return a column that was read by its type: an array, or a column of pyarrow with a dictionary.
+
+        None if it has to be looked at as text. Empty fields of floats are NaN.
+        """
+        column = self.table.column(str(number))
+        kind = str(column.type)
+        if self.is_text(number) or (column.null_count and kind != "double"):
+            return None
+        if kind.startswith("dictionary"):
+            return None if self.is_padded else column
+        return column.to_numpy()
 
     def fault(self, row: int, problem: str) -> FileFormatError:
         """Return the error for a row, with its line."""
@@ -104,7 +125,8 @@ class TextReader:
         used : sequence of int
             Numbers of columns.
         types : mapping, optional
-            Number of a column -> "int64" or "float64"; by default columns are strings. Empty fields are nulls.
+            Number of a column -> "int64", "float64" or "dictionary", of strings; by default columns are strings. Empty
+            fields are nulls. Columns of integers stay strings if one of them may have another spelling than usual.
         exact : bool
             Whether integers with leading zeros are none, either.
 
@@ -118,18 +140,23 @@ class TextReader:
         import pyarrow
         import pyarrow.csv
 
-        data = self._cleaned(piece, first_line)
+        signs = scan(piece, self.dialect.delimiter)
+        data = self._cleaned(piece, first_line, signs)
         delimiter = " " if self.dialect.delimiter is None else self.dialect.delimiter
         width = max(self.dialect.width, max(used) + 1) if self.ragged else self.dialect.width
         if self.ragged:
             data, width = self._padded(data, delimiter.encode(), width)
         names = [str(number) for number in range(width)]
-        if not data.strip():
+        if not data or data.isspace():
             empty = pyarrow.table({name: pyarrow.array([], pyarrow.string()) for name in map(str, used)})
-            return TextRows(self, piece, first_line, empty)
-        if types and _has_odd_integers(data, delimiter.encode()[-1], exact):
-            raise pyarrow.ArrowInvalid("integers in another spelling")
-        kinds = {str(number): getattr(pyarrow, (types or {}).get(number, "string"))() for number in used}
+            return TextRows(self, piece, first_line, empty, False)
+        has_odd = bool(signs & (HEX | ZEROS if exact else HEX))
+        known = {
+            "int64": pyarrow.string() if has_odd else pyarrow.int64(),
+            "float64": pyarrow.float64(),
+            "dictionary": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+        }
+        kinds = {str(number): known.get((types or {}).get(number, ""), pyarrow.string()) for number in used}
         try:
             table = pyarrow.csv.read_csv(
                 pyarrow.BufferReader(data),
@@ -155,7 +182,7 @@ class TextReader:
                 raise
             why = str(error).strip().splitlines()[0]
             raise FileFormatError(f"{self.where}: the lines from {first_line} on cannot be read: {why}") from error
-        return TextRows(self, piece, first_line, table)
+        return TextRows(self, piece, first_line, table, bool(signs & PADDED))
 
     def rows(self, piece: bytes, first_line: int) -> Iterator[Place]:
         """Yield the rows of a piece, slowly, as :meth:`read` splits them.
@@ -181,23 +208,24 @@ class TextReader:
     def fitting(self, piece: bytes) -> bytes:
         """Return the lines of a piece that can be split into fields, or that are no rows."""
         lines = LINE.findall(piece)
-        return b"".join(line for line in lines if not LONE_RETURN.search(line) and self._find_fault(line, 1) is None)
+        return b"".join(line for line in lines if not A_LONE_RETURN.search(line) and self._find_fault(line, 1) is None)
 
     # ------------------------------------------------------------------ lines that are no rows
 
-    def _cleaned(self, piece: bytes, first_line: int) -> bytes:
+    def _cleaned(self, piece: bytes, first_line: int, signs: int) -> bytes:
         """Return a piece whose lines are all rows, with one character between fields."""
-        self._refuse_lone_returns(piece, first_line)
+        if signs & LONE_RETURN:
+            self._refuse_lone_returns(piece, first_line)
         data, dialect = piece, self.dialect
         if self._comment is not None and any(mark.encode() in data for mark in dialect.comments):
             marks = " or ".join(dialect.comments)
             data = self._without(data, self._comment, f"lines that begin with {marks}, which are comments,")
         if self._header is not None and dialect.names is not None and dialect.names[0].encode() in data:
             data = self._without(data, self._header, "lines that repeat the header")
-        if data[:1] in (b" ", b"\t", b"\r") or any(sign in data for sign in (b"\n ", b"\n\t", b"\n\r")):
+        if signs & EMPTY:
             data = EMPTY_LINE.sub(b"", data)
         if dialect.delimiter is None:
-            return _with_single_blanks(data)
+            return _with_single_blanks(data) if signs & PADDED else data
         if dialect.quoted and b'"' in data:
             data = self._with_plain_quotes(data, piece, first_line)
         if len(dialect.delimiter) > 1:
@@ -213,7 +241,7 @@ class TextReader:
 
     def _refuse_lone_returns(self, piece: bytes, first_line: int) -> None:
         """Refuse carriage returns that end no line, at which pyarrow would end one."""
-        found = LONE_RETURN.search(piece) if b"\r" in piece else None
+        found = A_LONE_RETURN.search(piece) if b"\r" in piece else None
         if found is not None:
             line = piece.count(b"\n", 0, found.start()) + first_line
             raise FileFormatError(
@@ -283,24 +311,9 @@ class TextReader:
 
 def _with_single_blanks(data: bytes) -> bytes:
     """Return a piece with one blank between fields, and none around a line."""
-    if b"\t" not in data and b"  " not in data and b"\n " not in data and b" \n" not in data and b" \r" not in data:
-        return data.strip(b" ")
     letters = np.frombuffer(data, np.uint8)
     blank = np.isin(letters, BLANKS)
     # Of each run the first blank stays, unless a line begins with it.
     starts = np.concatenate(((True,), blank[:-1] | (letters[:-1] == ord("\n"))))
     kept = np.where(blank, np.uint8(ord(" ")), letters)[~(blank & starts)]
     return kept.tobytes().replace(b" \n", b"\n").replace(b" \r", b"\r").strip(b" ")
-
-
-def _has_odd_integers(data: bytes, delimiter: int, exact: bool) -> bool:
-    """Whether a field may be an integer that pyarrow takes, and that is none: 0x1f, or, if ``exact``, 007."""
-    if b"x" in data or b"X" in data:
-        return True
-    if not exact:
-        return False
-    letters = np.frombuffer(data, np.uint8)
-    before, zero, after = letters[:-2], letters[1:-1] == ord("0"), letters[2:]
-    starts = zero & ((before == delimiter) | (before == ord("\n")) | (before == ord('"')) | (before == ord(" ")))
-    odd = bool((starts & (after >= ord("0")) & (after <= ord("9"))).any())
-    return odd or (len(data) > 1 and data[:1] == b"0" and data[1:2].isdigit())

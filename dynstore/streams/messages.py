@@ -13,7 +13,7 @@ from dynstore.arguments import check_name
 from dynstore.errors import FileFormatError, InputError
 from dynstore.input.forms import column_names, is_frame, open_edges
 from dynstore.io.json_lines import read_json_rows
-from dynstore.io.text_values import TextBatch, TextColumn
+from dynstore.io.text_values import TextBatch
 from dynstore.streams.units import MixedUnitsError
 
 if TYPE_CHECKING:
@@ -279,11 +279,16 @@ class Messages:
         columns = [pyarrow.array([each[name] for each in fields], pyarrow.string()) for name in names]
         rows: Any = _FieldRows(pyarrow.table(columns, list(map(str, range(len(names))))), messages)
         kept = [n for n, name in enumerate(names) if self._columns is None or name in self._columns]
-        return TextBatch({names[n]: TextColumn(rows, n, names[n]) for n in kept})
+        return TextBatch({names[n]: n for n in kept}, lambda types, exact: rows)
 
 
 class _FieldRows:
     """Fields of messages, as :class:`~dynstore.io.text_values.TextColumn` reads them."""
+
+    is_padded = True
+
+    def typed(self, number: int) -> None:
+        """Return nothing: fields are texts."""
 
     def __init__(self, table: Any, messages: Sequence[Message]) -> None:
         self.table, self._messages = table, messages

@@ -233,10 +233,11 @@ class RowReader:
         names = self._names if names is None else names
         if isinstance(table, TextBatch):
             self._decide(table.first, names)
+            table = self._by_types(table, names)
         needed = [*ROLES[:2], *(["weight"] if self._weighted else []), *(["time"] if self._timed else [])]
         wanted = [names[role] for role in ROLES if role in needed or role in self._named] + self._extra
         present = [name for name, column in table.items() if column is not None]
-        if not present and not isinstance(table, TextBatch):
+        if not present:
             return self.nothing()
         missing = [name for name in wanted if name not in present]
         if missing:
@@ -292,6 +293,16 @@ class RowReader:
             self._ids, self._exact = decide_ids(ends), True
         if self._time is None and names["time"] in first and len(first[names["time"]]):
             self._time = decide_times(first[names["time"]])
+
+    def _by_types(self, table: TextBatch, names: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the columns of a text, read by the types that are known."""
+        kinds = dict.fromkeys((names["source"], names["destination"]), "dictionary" if self._ids == "text" else "int64")
+        if self._weighted:
+            kinds[names["weight"]] = "float64"
+        if self._time in ("integer", "float"):
+            kinds[names["time"]] = "int64" if self._time == "integer" else "float64"
+        wanted = {name: kind for name, kind in kinds.items() if name in table}
+        return table.typed(wanted, self._exact and self._ids != "text")
 
     def _read_ids(self, name: str, column: Any) -> np.ndarray:
         """Read a column of ids: objects that are strings, or integers of a type that int64 can hold."""

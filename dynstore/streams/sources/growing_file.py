@@ -18,7 +18,7 @@ from dynstore.io.formats import find_format
 from dynstore.io.json_lines import read_json_lines
 from dynstore.io.packing import is_packed
 from dynstore.io.text_rows import TextReader
-from dynstore.io.text_values import TextBatch, TextColumn
+from dynstore.io.text_values import TextBatch
 from dynstore.streams.sources.base import BaseSource
 
 __all__ = ["FileSource"]
@@ -234,14 +234,16 @@ class FileSource(BaseSource):
         used = [n for n, name in enumerate(names) if not self._wanted_names or name in self._wanted_names]
         used = used or list(range(len(names)))
 
+        numbers = {names[number]: number for number in used}
+
         def read(data: bytes, line: int, first: TextBatch | None) -> TextBatch:
-            rows = reader.read(data, line, used)
-            return TextBatch({names[number]: TextColumn(rows, number, names[number]) for number in used}, first)
+            return TextBatch(numbers, lambda types, exact: reader.read(data, line, used, types, exact), first)
 
         sample = head[dialect.first_byte : SAMPLE_BYTES]
         sample = sample[: sample.rfind(b"\n") + 1 or len(sample)]
+        first = read(sample, dialect.first_line, None)
         try:
-            first = read(sample, dialect.first_line, None)
+            first.texts  # noqa: B018
         except FileFormatError:  # of a row, which is refused, or left out, when it comes
             first = read(reader.fitting(sample), dialect.first_line, None)
         return lambda data, line: read(data, line, first), dialect.first_byte
