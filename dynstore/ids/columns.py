@@ -100,8 +100,6 @@ def _read_strings(caller: str, backend: Backend, name: str, column: Any) -> Any:
     if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
         column = getattr(column, "array", column).__arrow_array__()
     kind = str(getattr(column, "type", ""))
-    if kind == "string_view":  # pyarrow makes no NumPy array of these
-        column = column.cast("large_string")
     if kind.startswith("dictionary"):
         return _read_arrow_categories(caller, backend, name, column)
     if kind in ("string", "large_string", "string_view"):

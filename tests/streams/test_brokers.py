@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dynstore
@@ -199,7 +200,7 @@ def test_a_position_can_be_sought(broker: Any) -> None:
     while got is None:
         assert time.monotonic() < ends
         got = second.poll(1, 0.1)
-    assert list(map(int, got[0]["source"])) == list(map(int, found[1][0]["source"]))
+    assert np.asarray(got[0]["source"]).tolist() == np.asarray(found[1][0]["source"]).tolist()
     second.pause(True)
     second.pause(False)
     second.close()
