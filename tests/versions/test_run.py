@@ -111,7 +111,7 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two_pythons: dict[st
     def call(command: list[str], folder: Path) -> int:
         commands.append(command)
         if "pytest" not in command:
-            return int("9.2" in command[0])
+            return int("9.2" in command[0] or ("mypy" in command and "9.3" in command[0]))
         folder.mkdir(parents=True)
         failures = int("9.3" in folder.name)
         counts = f'tests="9" failures="{failures}" errors="0" skipped="2"'
@@ -134,7 +134,8 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two_pythons: dict[st
 def test_environments_are_made_and_tested(called: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["python9.1", "--libraries", "both", "--pytest-args", "-k", "a or b", "--lf"]
     assert program.main(arguments) == 0
-    newest, oldest = called[:3], called[3:]
+    newest, checked, oldest = called[:3], called[3], called[4:]
+    assert checked[1:] == ["-m", "mypy"]
     for which, commands in (("newest", newest), ("oldest", oldest)):
         made, installed, tested = commands
         assert made[:4] == ["/somewhere/9.1.0/python", "-m", "venv", "--clear"]
@@ -152,7 +153,10 @@ def test_environments_are_made_and_tested(called: list[list[str]], capsys: pytes
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["python9.3", "--libraries", "newest"], "9.3.0   newest     6       1       2        0        pytest: exit "),
+        (
+            ["python9.3", "--libraries", "newest"],
+            "6       1       2        0        pytest: exit status 1, mypy: exit status 1",
+        ),
         (["python9.1", "python9.2", "--libraries", "newest"], "python9.2: not found"),
     ],
 )
