@@ -7,6 +7,8 @@ RUN := $(VENV)/bin/python
 DEMO_STREAMS ?= mathoverflow rmat:18:8
 DEMO_STEPS ?= 20
 PYTEST_ARGS ?=
+PYTHONS ?=
+VERSIONS ?= both
 
 # One stamp a set of packages: they are installed again only when pyproject.toml changes.
 RUN_STAMP := $(VENV)/.stamp-run
@@ -17,10 +19,10 @@ PTX_STAMP := $(PTX_VENV)/.stamp
 CHECKED := dynstore algorithms adapters benchmarks tests examples docs
 
 # Tests start many processes. Each would compile all of dynstore anew where Python keeps no compiled modules.
-test test-random test-thorough test-gpu: export PYTHONDONTWRITEBYTECODE :=
+test test-random test-thorough test-gpu test-versions: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-random test-thorough test-gpu mutations lint docs ptx wheels clean
+.PHONY: help demo test test-random test-thorough test-gpu test-versions mutations lint docs ptx wheels clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +44,9 @@ test-thorough: lint ## The same with all variants of all stores, new random inpu
 
 test-gpu: ## Run the tests with CUDA for real; uses the packages of PYTHON, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-versions: $(TEST_STAMP) ## Run them with the newest libraries on PYTHONS, and with the oldest (VERSIONS=both)
+	$(RUN) -m tests.versions.run --libraries $(VERSIONS) $(PYTHONS) --pytest-args $(PYTEST_ARGS)
 
 mutations: $(TEST_STAMP) ## Put some thirty bugs into copies of the tree: do the tests find them?
 	$(RUN) -m tests.mutations.run

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numba.core import config
 from numba.core.caching import FunctionCache
 
 from dynstore import compilations as module
@@ -103,6 +104,7 @@ def test_without_a_folder_that_can_be_written_kernels_work(monkeypatch: pytest.M
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DYNSTORE_CACHE_DIR", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr(FunctionCache._impl_class, "_locator_classes", FunctionCache._impl_class._locator_classes[:1])
+    monkeypatch.setattr(config, "CACHE_DIR", "")  # the tests may run with NUMBA_CACHE_DIR
     with pytest.raises(RuntimeError, match="no locator available"):
         FunctionCache(lambda value: value)
     assert make_kernel()(1) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
@@ -35,6 +37,8 @@ __all__ = [
 
 Node = Hashable
 Edge = tuple[Any, Any]
+# The release of NetworkX from which on `bfs_predecessors` warns; 3.9 has none.
+PREDECESSORS_WARN_FROM = (3, 7)
 
 
 def number_of(G: StoreGraph, node: Node, message: str) -> int:
@@ -106,8 +110,24 @@ def bfs_tree(
 def bfs_predecessors(
     G: StoreGraph, source: Node, depth_limit: float | None = None, sort_neighbors: Callable[..., Any] | None = None
 ) -> Iterator[Edge]:
-    """Yield ( node, parent) in order."""
-    return ((child, parent) for parent, child in _edges(G, source, depth_limit))
+    """Yield ( node, parent) in order, with the warning of the NetworkX that is installed, if it gives one."""
+    return _children_first(_edges(G, source, depth_limit))
+
+
+def _children_first(edges: Iterator[Edge]) -> Iterator[Edge]:
+    """Yield ( node, parent). NetworkX warns when the first pair is asked for, and names the line that asks."""
+    import networkx as nx
+
+    release = re.match(r"(\d+)\.(\d+)", nx.__version__)
+    if release and tuple(map(int, release.groups())) >= PREDECESSORS_WARN_FROM:
+        warnings.warn(
+            "\n\nbfs_predecessors is deprecated and will be removed in NetworkX 3.9\n"
+            "Use ``(t, s) for (s, t) in bfs_edges`` instead",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+    for parent, child in edges:
+        yield child, parent
 
 
 @offer(multigraphs=True, refuses=_refuse_sorting)

@@ -107,8 +107,7 @@ def _objects(column: Any) -> np.ndarray:
         return np.array(column.to_list(), dtype=object)
     if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
         column = getattr(column, "array", column).__arrow_array__()
-    if hasattr(column, "type"):  # pyarrow, which makes no NumPy array of string views
-        column = column.cast("large_string") if str(column.type) == "string_view" else column
+    if hasattr(column, "type"):  # pyarrow
         found: np.ndarray = column.to_numpy(zero_copy_only=False)
         return found
     return np.asarray(column, dtype=object)

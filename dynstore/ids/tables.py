@@ -247,9 +247,7 @@ class KeptSeries:
         elif len(kept) < count:
             kept = pandas.concat((kept, pandas.Series(read(len(kept), count))), ignore_index=True)
         self.kept = kept
-        return (
-            kept if places is None else pandas.Series(pandas.api.extensions.take(kept.array, places, allow_fill=True))
-        )
+        return kept if places is None else pandas.Series(kept.array.take(places, allow_fill=True))
 
 
 class StringTable(IdTable):

@@ -46,6 +46,8 @@ def test_every_result_is_of_the_library(frames: str, ids: str, backend_name: str
     for name, frame in _results(G).items():
         assert type(frame) is frame_type(frames), name
         found = frame if frames == "pandas" else frame.to_pandas()
+        if ids == "strings":  # pandas 2 makes None of Arrow's nulls
+            found = found.mask(found.isna())
         pd.testing.assert_frame_equal(found, wanted[name], check_dtype=ids != "strings", obj=name)
 
 

@@ -182,14 +182,14 @@ class TestParquet:
 
     @pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
     def test_texts_are_numbered(self, arrow, tmp_path: Path, kind: str) -> None:
-        columns = {"payer": arrow.array(["ann", " bob", "ann"]), "payee": arrow.array([7, 8, 7])}
+        payers = arrow.array(["ann", " bob", "ann"], None if kind == "dictionary" else getattr(arrow, kind)())
+        columns = {"payer": payers, "payee": arrow.array([7, 8, 7])}
         if kind == "dictionary":
-            columns["payer"] = columns["payer"].dictionary_encode()
-        elif not hasattr(arrow, kind):
-            pytest.skip(f"this pyarrow has no {kind}")
-        else:
-            columns["payer"] = columns["payer"].cast(getattr(arrow, kind)())
-        path = self.save(arrow, tmp_path, **columns)
+            columns["payer"] = payers.dictionary_encode()
+        try:
+            path = self.save(arrow, tmp_path, **columns)
+        except arrow.ArrowNotImplementedError:  # string_view, before pyarrow 21
+            pytest.skip(f"this pyarrow writes no {kind} into Parquet files")
         events = read_events(path, renumber=True)
         assert events.ids is not None
         assert events.ids.tolist() == ["ann", "7", " bob", "8"]

@@ -119,7 +119,7 @@ def test_dates_with_lateness_and_lag() -> None:
     progress = Stream(G, frame, lateness="10min", columns={"time": "when"}).run()
     assert pairs_of(G) == {(0, 1), (1, 2)}
     assert progress.event_time == np.datetime64("2026-01-01T10:30")
-    assert progress.event_lag == np.timedelta64(0)
+    assert progress.event_lag == np.timedelta64(0, "ns")
     with pytest.raises(InputTypeError, match="`when` has date-times; wanted numbers, as in the batches before"):
         Stream(graph(), frame, lateness=10, columns={"time": "when"}).run()
 

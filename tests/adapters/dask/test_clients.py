@@ -163,8 +163,13 @@ def test_answers_have_the_dtypes_of_the_edges(client: Any, ids: list[Any]) -> No
     with DaskGraph(client, renumber=True) as G:
         given = on_last_worker(client, frame)
         G.insert_edges(given)
-        for found, name in ((G.has_edges(given), "has_edge"), (G.edge_weights(given), "weight"), (G.edge_table(), "")):
-            wanted = frame[ENDS].dtypes.tolist()
+        # With pandas 2, Dask makes Arrow's strings of the objects that it is given; a graph's table has objects.
+        for found, name, like in (
+            (G.has_edges(given), "has_edge", given),
+            (G.edge_weights(given), "weight", given),
+            (G.edge_table(), "", frame),
+        ):
+            wanted = like[ENDS].dtypes.tolist()
             assert found[ENDS].dtypes.tolist() == wanted
             parts = [found.partitions[number].compute() for number in range(2)]
             assert [part[ENDS].dtypes.tolist() for part in parts] == [wanted] * 2

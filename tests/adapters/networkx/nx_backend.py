@@ -10,6 +10,8 @@ import numpy as np
 
 from dynstore.adapters.networkx_info import get_info
 
+# What NetworkX 3.9 and later do not have any more.
+GONE = {"bfs_predecessors"} - set(nx.utils.backends._registered_algorithms)
 ENTRY = EntryPoint("dynstore", "dynstore.adapters.networkx:backend", "networkx.backends")
 
 

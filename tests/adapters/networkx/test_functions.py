@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import networkx as nx
@@ -18,8 +19,9 @@ register()
 SEEDS = range(6)
 INTS, FLOATS, ZEROS = [1, 2, 3], [0.25, 0.5, 0.1, 0.30000000000000004], [0, 0, 1, 2]
 DICT_ORDER_MAY_DIFFER = ("_length", "dijkstra_predecessor_and_distance")
+RELEASE = tuple(map(int, nx.__version__.split(".")[:2]))
 # Before 3.6 the paths of the Dijkstra family stood in order of discovery.
-PATHS_ARE_IN_ORDER = tuple(map(int, nx.__version__.split(".")[:2])) >= (3, 6)
+PATHS_ARE_IN_ORDER = RELEASE >= (3, 6)
 
 
 def both(name: str, G: nx.Graph, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -62,13 +64,27 @@ def test_breadth_first_searches_keep_the_order(seed: int, directed: bool) -> Non
             agree("bfs_edges", G, source, reverse=True, depth_limit=limit)
             agree("generic_bfs_edges", G, source, depth_limit=limit)
             agree("bfs_tree", G, source, reverse=directed, depth_limit=limit)
-            agree("bfs_predecessors", G, source, depth_limit=limit)
             agree("bfs_successors", G, source, depth_limit=limit)
         agree("bfs_layers", G, source)
         for distance in (0, 1, 2, 50, 1.5, -1):
             agree("descendants_at_distance", G, source, distance)
     agree("bfs_layers", G, list(G)[3:6])
     agree("bfs_layers", G, [])
+
+
+@pytest.mark.skipif(not hasattr(nx, "bfs_predecessors"), reason="NetworkX 3.9 has none")
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_predecessors_keep_the_order_and_warn_where_networkx_does(seed: int, directed: bool) -> None:
+    G = shuffled_graph(np.random.default_rng(seed), directed)
+    for source in list(G)[::5]:
+        for limit in (None, 0, 1, 2.5, -1):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                agree("bfs_predecessors", G, source, depth_limit=limit)
+            told = [(warning.category, str(warning.message), warning.filename) for warning in caught]
+            assert told[: len(told) // 2] == told[len(told) // 2 :]
+            assert len(told) == 2 * (RELEASE >= (3, 7))
 
 
 @pytest.mark.parametrize("directed", [False, True])
