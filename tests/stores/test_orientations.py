@@ -10,6 +10,7 @@ from dynstore.errors import OutOfMemoryError, StaleSnapshotError
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
+from tests.crossed import thorough
 from tests.stores.planned import plan_updates
 
 SRC, DST = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
@@ -22,8 +23,20 @@ def export(graph, transposed):
     return graph.snapshot(transposed).export()
 
 
-@pytest.mark.parametrize("exported", [None, False, True])
-@pytest.mark.parametrize("options", [{}, {"renumber": True}, {"weighted": True}, {"vertex_dtype": np.int64}], ids=str)
+@pytest.mark.parametrize(
+    ("exported", "options"),
+    [
+        *((exported, {}) for exported in (None, False, True)),
+        (None, {"renumber": True}),
+        (True, {"renumber": True}),
+        (False, {"weighted": True}),
+        (True, {"vertex_dtype": np.int64}),
+        thorough(False, {"renumber": True}),
+        *(thorough(exported, {"weighted": True}) for exported in (None, True)),
+        *(thorough(exported, {"vertex_dtype": np.int64}) for exported in (None, False)),
+    ],
+    ids=str,
+)
 def test_slots_are_those_that_planned_updates_write(device, exported, options):
     """Whichever orientation has to be planned; also of a hub, of new vertices, and of edges that are not there."""
     graph = DynamicGraph.from_edges(

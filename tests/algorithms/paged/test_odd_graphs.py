@@ -70,5 +70,6 @@ def test_answers_are_right(device: Any, directed: bool, reading: Any, edges: Edg
             simple = (matrix != 0).toarray().astype(np.int64)
             np.fill_diagonal(simple, 0)
             wanted_triangles = np.diag(simple @ simple @ simple) // 2
-            for device_bytes in (None, 48 * edges.num_vertices + 100):  # at once, and in blocks
+            room = 100 if device == "cpu" else 250  # fewer blocks in the simulator
+            for device_bytes in (None, 48 * edges.num_vertices + room):  # at once, and in blocks
                 assert host(triangle_count(reader, device_bytes)).tolist() == wanted_triangles.tolist()

@@ -122,7 +122,7 @@ def test_in_edges_grow_with_their_out_edges(device, directed, dtype):
 @pytest.mark.parametrize("hub", [False, True])
 def test_a_growth_that_fails_leaves_the_graph_as_it_was(device, monkeypatch, hub):
     """Whichever allocation fails, or kernel that is to be loaded; also where a leaf gets too many keys."""
-    src, dst = np.divmod(2 * np.arange(240, dtype=np.int32), 40)
+    src, dst = np.divmod(2 * np.arange(120, dtype=np.int32), 40)
     hubs = np.zeros(38 * hub, np.int32), np.arange(38 * hub, dtype=np.int32)
     batch = np.r_[src, hubs[0]], np.r_[dst + np.int32(1), hubs[1]]
     for check in (for_every_allocation, for_every_kernel):
