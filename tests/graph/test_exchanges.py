@@ -213,7 +213,7 @@ def test_without_memory_for_that_the_deletion_stays(monkeypatch: pytest.MonkeyPa
     check_graph(G)
 
 
-@crossed(case=[case for case in CASES if case[1] in RESTORING], followed=[False, True], lasting=[False, True])
+@in_turn(case=[case for case in CASES if case[1] in RESTORING], followed=[False, True], lasting=[False, True])
 def test_taking_back_needs_no_memory(
     case: tuple[str, str], followed: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ def test_a_new_weight_moves_an_edge_to_the_delta(backend_name: str) -> None:
 def test_every_allocation_can_fail(
     weighted: bool, directed: bool, backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size, delta = (60, 16) if backend_name == "cpu" else (12, 8)
+    size, delta = (60, 16) if backend_name == "cpu" else (9, 6)
     options = {**SMALL, "delta_edges": delta}
     pair = Pair(store="paged", device=backend_name, weighted=weighted, directed=directed, **options)
     for fail in (for_every_pinned_array, for_every_allocation):
