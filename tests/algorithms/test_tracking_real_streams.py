@@ -15,7 +15,7 @@ from tests.algorithms.streams import compare
 from tests.conftest import PROFILE
 from tests.shared_data import shared_data
 
-STEPS = 12 if PROFILE == "thorough" else 6
+STEPS = 12 if PROFILE == "thorough" else 4
 PARAMS = {
     "bfs": {},
     "pagerank": {"tol": 1e-7},
