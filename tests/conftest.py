@@ -109,7 +109,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_sorting() -> Iterator[None]:
-    """Have simulated kernels sort in one step; ``tests/batches`` and ``make test-thorough`` have the real ones."""
+    """Have simulated kernels sort in one step. Tests of sorting, and ``make test-thorough``, have the real ones."""
     if "cuda-sim" not in DEVICES or PROFILE == "thorough":
         yield
         return
