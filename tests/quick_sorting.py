@@ -1,6 +1,7 @@
 """Sorting in the simulator by NumPy, in one thread: the kernels' own way took a fifth of all simulated time.
 
-The real one runs in ``tests/batches/test_sort_cuda.py`` and ``test_states.py``, and everywhere in ``make test-thorough``.
+The real one runs in ``tests/batches/test_sort_cuda.py`` and ``test_states.py``, and in all tests of
+``make test-thorough``.
 """
 
 from __future__ import annotations
