@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, PROFILE
 
-__all__ = ["crossed", "in_turn", "pair_up", "thorough"]
+__all__ = ["crossed", "if_thorough", "in_turn", "pair_up", "thorough"]
 
 Choice = tuple[int, ...]  # of an axis each, the number of the value
 
@@ -45,6 +45,11 @@ def _marked(axes: dict[str, Sequence[Any]], quick: set[Choice]) -> pytest.MarkDe
 def thorough(*values: Any) -> Any:
     """Return one case of ``pytest.mark.parametrize`` that is left out of ``make test``, unless there is a GPU."""
     return pytest.param(*values, marks=() if "cuda" in DEVICES else pytest.mark.thorough)
+
+
+def if_thorough(*values: Any) -> list[Any]:
+    """Return values of an axis that ``make test`` has not at all: so kernels need not be compiled for them."""
+    return list(values) if PROFILE == "thorough" or "cuda" in DEVICES else []
 
 
 def pair_up(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from dynstore.errors import InputError, StaleSnapshotError
 from dynstore.graph import DynamicGraph
 from dynstore.stores import STORES, get_store
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import crossed, if_thorough
 from tests.graph.cases import every_store_and_device
 
 OWN_ROWS = ("slab_hash", "graphvine", "adjlists")
@@ -41,7 +41,12 @@ def rows_of(graph: DynamicGraph, columns: dict[str, Any]) -> list[tuple[Any, ...
 @crossed(
     case=every_store_and_device(DEVICES),
     most=[1, 17, 1000],
-    kind=[{}, {"weighted": True, "vertex_dtype": "int64", "weight_dtype": "float64"}, {"directed": False}],
+    kind=[
+        {},
+        {"weighted": True, "vertex_dtype": "int64", "weight_dtype": "float64"},
+        {"directed": False},
+        *if_thorough({"weighted": True, "weight_dtype": "float64"}),
+    ],
 )
 def test_pieces_are_the_edge_table(
     case: tuple[str, str], kind: dict[str, Any], most: int, rng: np.random.Generator

@@ -16,7 +16,7 @@ from dynstore.stores.paged.store import PagedStore
 from dynstore.testing.faults import for_every_allocation, for_every_pinned_array
 from dynstore.testing.pair import Pair
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import crossed, thorough
 
 HOST_PARTS = ("pages", "page_weights", "spare_pages", "src", "dst", "weights")
 SMALL = {"delta_edges": 16, "delta_share": 0.2, "density": 0.9, "page_bits": 5}
@@ -112,15 +112,14 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("vertex_dtype", "weighted"), [("int32", False), ("int32", True), ("int64", False), thorough("int64", True)]
+)
 @pytest.mark.parametrize("directed", [False, True])
 def test_algorithms_read_pages_and_make_no_table(
     directed: bool, weighted: bool, vertex_dtype: str, backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With edges in pages, cleared bits, and a delta; the in-edges of a directed graph are made of pages, too."""
-    if backend_name == "cuda-sim" and vertex_dtype == "int64" and weighted:
-        pytest.skip("the simulator is slow; each of both is tried alone")
     options = {"directed": directed, "weighted": weighted, "vertex_dtype": vertex_dtype, "device": backend_name}
     paged, plain = DynamicGraph(store="paged", **options, **SMALL), DynamicGraph(**options)
     size = 300 if backend_name == "cpu" else 80
