@@ -274,7 +274,7 @@ def test_a_batch_of_more_keys_than_its_lists_number_is_sorted(device, launches):
         check_graph(graph)
 
 
-@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("directed", [thorough(True), False])
 def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, directed, launches):
     """Whether it was written, by one kernel or by several, sorted, merged or refused; one kernel clears its scratch."""
     from dynstore.cuda.grid import SUMS

@@ -26,7 +26,7 @@ from dynstore.testing.invariants import check_graph, live_edges
 from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import Pair
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import crossed, thorough
 
 
 def make(device="cpu", **options):
@@ -335,8 +335,9 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, launches, dire
     assert [name for name in launches if "find_bounds" not in name] == ["k_delete_batch"]
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
+@pytest.mark.parametrize(
+    ("directed", "vertex_dtype"), [(True, "int64"), (False, "int32"), thorough(True, "int32"), thorough(False, "int64")]
+)
 def test_a_plan_on_cuda_finds_and_counts_what_the_host_does_and_writes_nothing(
     backend_name, rng, directed, vertex_dtype
 ):

@@ -12,7 +12,7 @@ from dynstore.stores.slab_hash.slabs import FREE, SlabTable
 from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
 from tests.conftest import PROFILE
-from tests.crossed import thorough
+from tests.crossed import in_turn, thorough
 
 INSERTING, DELETING, PLANNING = ["k_insert_batch"], ["k_delete_batch"], ["k_plan_update", "k_insert_edges"]
 COLUMNS = ("slabs", "heads", "dirty", "unused")
@@ -193,8 +193,7 @@ def test_rows_that_are_emptied_at_once_give_their_slabs_back(device):
     assert max(int(graph._out._table.state[FREE]), 0) == 0
 
 
-@pytest.mark.parametrize("why", ["id", "chain", "pool"])
-@pytest.mark.parametrize("reuse", [True, False])
+@in_turn(why=["id", "chain", "pool"], reuse=[True, False])
 def test_all_that_was_written_is_taken_back(device, monkeypatch, why, reuse):
     """Keys at free places and at tombstones, slabs from the stack and new ones, tables of rows without one."""
     src, dst = np.repeat(np.arange(3, dtype=np.int32), [70, 30, 20]), np.r_[:70, :30, :20].astype(np.int32)
