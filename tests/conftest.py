@@ -18,6 +18,7 @@ import random
 import secrets
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 DEVICES = [name for name in os.environ.get("DYNSTORE_TEST_DEVICES", "").replace(" ", "").split(",") if name]
@@ -113,6 +114,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
         f"devices {', '.join(DEVICES)}; order {ORDER}; to replay the random inputs: DYNSTORE_TEST_SEED={SEED}"
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_sorting() -> Iterator[None]:
+    """Have simulated kernels sort in one step. Tests of sorting, and ``make test-thorough``, have the real ones."""
+    if "cuda-sim" not in DEVICES or PROFILE == "thorough":
+        yield
+        return
+    from tests import quick_sorting
+
+    with pytest.MonkeyPatch.context() as patch:
+        quick_sorting.install(patch)
+        yield
 
 
 @pytest.fixture(params=DEVICES, scope="session")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, product
+from itertools import combinations, cycle, product
 from typing import Any
 
 import pytest
 
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, PROFILE
 
-__all__ = ["crossed", "pair_up"]
+__all__ = ["crossed", "if_thorough", "in_turn", "pair_up", "thorough"]
 
 Choice = tuple[int, ...]  # of an axis each, the number of the value
 
@@ -20,13 +20,36 @@ def crossed(**axes: Sequence[Any]) -> pytest.MarkDecorator:
 
     Most faults need one value, or two that meet. For five parameters of three values that takes 15 of 243 tests.
     """
-    quick = set(_choose(list(axes.values())))
+    return _marked(axes, set(_choose(list(axes.values()))))
+
+
+def in_turn(**axes: Sequence[Any]) -> pytest.MarkDecorator:
+    """Decorate a test with all combinations; ``make test`` has each value of the first axis, once.
+
+    It gets the combinations of the others in turn. For what hardly depends on several values that meet.
+    """
+    first, *others = (range(len(values)) for values in axes.values())
+    quick = {(number, *rest) for number, rest in zip(first, cycle(product(*others)), strict=False)}
+    return _marked(axes, quick)
+
+
+def _marked(axes: dict[str, Sequence[Any]], quick: set[Choice]) -> pytest.MarkDecorator:
     found = []
     for choice in product(*(range(len(values)) for values in axes.values())):
         values = _values(list(axes.values()), choice)
         marks = () if choice in quick or "cuda" in DEVICES else pytest.mark.thorough
         found.append(pytest.param(*values, id="-".join(map(_name, values)), marks=marks))
     return pytest.mark.parametrize(tuple(axes), found)
+
+
+def thorough(*values: Any) -> Any:
+    """Return one case of ``pytest.mark.parametrize`` that is left out of ``make test``, unless there is a GPU."""
+    return pytest.param(*values, marks=() if "cuda" in DEVICES else pytest.mark.thorough)
+
+
+def if_thorough(*values: Any) -> list[Any]:
+    """Return values of an axis that ``make test`` has not at all: so kernels need not be compiled for them."""
+    return list(values) if PROFILE == "thorough" or "cuda" in DEVICES else []
 
 
 def pair_up(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:

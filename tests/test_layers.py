@@ -168,6 +168,8 @@ def imports_of(source: str) -> Iterator[Import]:
 
 def named_in_strings(source: str) -> Iterator[tuple[str, int]]:
     """Yield the modules of dynstore that a source names in strings, as importlib gets them, and the lines."""
+    if not re.search(r"[\"']dynstore\.", source):
+        return  # most do not, and parsing all takes long
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found = re.fullmatch(r"dynstore\.(\w[\w.]*?)\.?", node.value)
@@ -283,6 +285,8 @@ def test_a_folder_is_one_room() -> None:
 
 def parameters_of(source: str) -> dict[str, int]:
     """Return the number of parameters of each device function of a source."""
+    if "device" not in source:
+        return {}  # spared the parsing
     return {
         node.name: len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
         for node in ast.walk(ast.parse(source))

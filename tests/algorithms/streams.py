@@ -9,8 +9,13 @@ import pandas as pd
 
 import dynstore
 from tests.algorithms.kites import host
+from tests.crossed import if_thorough
 
-__all__ = ["Stream", "compare"]
+__all__ = ["EXACT", "Stream", "compare"]
+
+# Options of graphs whose answers can be compared closely. `make test` has such weights with int64 ids alone, for which
+# kernels are compiled anyway.
+EXACT = {"weighted": True, "weight_dtype": "float64", "vertex_dtype": [*if_thorough("int32"), "int64"][0]}
 
 
 class Stream:

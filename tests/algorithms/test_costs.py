@@ -11,6 +11,8 @@ import dynstore
 from dynstore.algorithms.costs import Budget, Choice, Costs, Path, Work
 from dynstore.datasets.generators import rmat
 from tests.algorithms.streams import compare
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 ANEW = 1.0
 
@@ -166,8 +168,11 @@ def no_time(choice: Choice, times: float, visit_seconds: float | None) -> Budget
     return Budget(0.0)
 
 
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("name", ["bfs", "sssp", "pagerank", "triangle_count", "weakly_connected_components"])
+@crossed(
+    directed=[False, True],
+    name=["bfs", "sssp", "pagerank", "triangle_count", "weakly_connected_components"],
+    backend_name=DEVICES,
+)
 @pytest.mark.usefixtures("take_changes")
 def test_an_attempt_without_a_budget_is_given_up(
     monkeypatch: pytest.MonkeyPatch, backend_name: str, name: str, directed: bool

@@ -14,7 +14,7 @@ import pytest
 import dynstore
 from dynstore.algorithms import Monitor, track
 from dynstore.errors import InputError, InputTypeError, OutOfMemoryError, UnweightedGraphError
-from tests.algorithms.streams import compare
+from tests.algorithms.streams import EXACT, compare
 
 PARAMS: dict[str, dict[str, Any]] = {
     "bfs": {"start": 2},
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("take_changes")
 
 
 def wheel(device: str, **options: Any) -> dynstore.DynamicGraph:
-    options = {"directed": False, "weighted": True, "weight_dtype": "float64", **options}
+    options = {"directed": False, **EXACT, **options}
     graph = dynstore.DynamicGraph(device=device, **options)
     rim = np.arange(1, 9)
     graph.insert_edges((np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), np.arange(16) + 1.0))
@@ -83,9 +83,7 @@ def test_a_monitor_goes_through_every_kind_of_update(device: str, name: str) -> 
 @pytest.mark.parametrize("store", ["gpma+", "merge"])
 @pytest.mark.parametrize("name", ["pagerank", "triangle_count", "weakly_connected_components"])
 def test_from_an_empty_graph(backend_name: str, name: str, store: str) -> None:
-    graph = dynstore.DynamicGraph(
-        directed=False, weighted=True, weight_dtype="float64", store=store, device=backend_name
-    )
+    graph = dynstore.DynamicGraph(directed=False, store=store, device=backend_name, **EXACT)
     monitor = graph.track(name, **PARAMS[name])
     check(monitor, graph, "recomputed")
     graph.delete_edges(([0], [1]))

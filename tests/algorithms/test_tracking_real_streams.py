@@ -11,11 +11,11 @@ import dynstore
 from dynstore.benchmarks.stream import Edges, Stream, cut_stream
 from dynstore.datasets.shipped import load
 from dynstore.io import read_events
-from tests.algorithms.streams import compare
+from tests.algorithms.streams import EXACT, compare
 from tests.conftest import PROFILE
 from tests.shared_data import shared_data
 
-STEPS = 12 if PROFILE == "thorough" else 6
+STEPS = 12 if PROFILE == "thorough" else 4
 PARAMS = {
     "bfs": {},
     "pagerank": {"tol": 1e-7},
@@ -48,7 +48,7 @@ def columns(edges: Edges) -> tuple[np.ndarray, ...]:
 @pytest.mark.parametrize("source", [caida, mathoverflow])
 def test_a_real_stream(source, batch: int, directed: bool, device: str) -> None:
     stream = source(batch, directed)
-    graph = dynstore.DynamicGraph(directed=directed, weighted=True, weight_dtype="float64", device=device)
+    graph = dynstore.DynamicGraph(directed=directed, device=device, **EXACT)
     graph.insert_edges(columns(stream.first.entering))
     start = int(np.bincount(stream.first.entering.src).argmax())
     params = {name: dict(given) for name, given in PARAMS.items() if not directed or name != "triangle_count"}

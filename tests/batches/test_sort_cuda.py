@@ -6,6 +6,11 @@ import pytest
 from dynstore.backend import get_backend
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_sorting():
+    """Sort by the real kernels."""
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 33, 63, 64, 65, 129, 520, 600, 601])
 @pytest.mark.parametrize("distinct", [1, 7, 1 << 40])
 def test_few_and_many_keys_are_sorted_and_their_rows_are_known(device, size, distinct):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dynstore.backend import Backend
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 ROWS = (1, 5, 40, 300)
 
@@ -21,11 +23,19 @@ def summed(src: np.ndarray, dst: np.ndarray, mirrored: bool, there: np.ndarray, 
     return dict(sorted(found.items()))
 
 
-@pytest.mark.parametrize("num_vertices", [12, 1 << 40], ids=["few vertices", "wide ids"])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("weight_dtype", [None, np.float32, np.float64], ids=["", "float32", "float64"])
-@pytest.mark.parametrize("mirrored", [False, True], ids=["", "mirrored"])
-@pytest.mark.parametrize("size", ROWS)
+@pytest.fixture(scope="module", autouse=True)
+def quick_sorting() -> None:
+    """Sort by the real kernels."""
+
+
+@crossed(
+    size=ROWS,
+    mirrored=[False, True],
+    weight_dtype=[None, np.float32, np.float64],
+    dtype=[np.int32, np.int64],
+    num_vertices=[12, 1 << 40],
+    backend_name=DEVICES,
+)
 def test_the_first_row_of_an_edge_has_its_state(
     backend: Backend, size: int, mirrored: bool, weight_dtype: Any, dtype: Any, num_vertices: int
 ) -> None:

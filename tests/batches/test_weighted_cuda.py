@@ -15,7 +15,7 @@ from dynstore.batches.unsorted import WeightedRows
 from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
-from tests.crossed import crossed
+from tests.crossed import crossed, in_turn
 
 KINDS = list(product([True, False], ["replace", "add"]))
 
@@ -134,10 +134,10 @@ def test_one_of_many_rows_that_is_none_has_no_key(backend, bad):
     assert batch.find_bounds(sorting=True) == (min(0, src[500]), max(src), 0, num_vertices - 1)
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize(("many", "highest", "sorts"), [(False, 70_000, 1), (True, 255, 1), (True, 256, 2)])
-def test_rows_with_new_vertices_are_sorted_again_only_for_wider_ids(device, launches, directed, many, highest, sorts):
+@in_turn(case=[(False, 70_000, 1), (True, 255, 1), (True, 256, 2)], directed=[True, False])
+def test_rows_with_new_vertices_are_sorted_again_only_for_wider_ids(device, launches, case, directed):
     """The first attempt finds no rows for them."""
+    many, highest, sorts = case
     edges = *np.divmod(np.arange(0, 40_000, 3, dtype=np.int32), 200), np.ones(13_334, np.float32)
     graph = DynamicGraph.from_edges(edges, device=device, directed=directed, merge_cost=0.0)
     size = MAX_MERGED + 1 if many else 90
@@ -149,9 +149,7 @@ def test_rows_with_new_vertices_are_sorted_again_only_for_wider_ids(device, laun
     check_graph(graph)
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("renumber", [False, True])
+@crossed(directed=[True, False], dtype=[np.int32, np.int64], renumber=[False, True])
 def test_batches_of_a_graph(device, directed, dtype, renumber):
     """New edges and vertices, others there already or deleted, and an empty batch; in-edges are kept, too."""
     pair = Pair(

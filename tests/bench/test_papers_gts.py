@@ -69,7 +69,7 @@ def test_streams_and_techniques_move_the_same_pages() -> None:
 
 
 def test_a_larger_cache_has_more_hits() -> None:
-    result = run("fig11", "rmat29", shrink=4000)
+    result = run("fig11", "rmat29", shrink=12_000)
     found = by_row(result)
     fixed = [figure for row, figure in found.items() if "fixed" in row]
     assert len(fixed) > 2

@@ -23,6 +23,7 @@ from dynstore.errors import (
 )
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES, SEED
+from tests.crossed import crossed
 from tests.distributed.faults import fault_of_one_rank
 
 
@@ -101,8 +102,7 @@ def check_predecessors(one: dynstore.DynamicGraph, frame) -> None:
     assert not len(steps), "predecessors go round in a circle"
 
 
-@pytest.mark.parametrize("dtypes", [("float32", "int32"), ("float64", "int64")])
-@pytest.mark.parametrize("directed", [True, False])
+@crossed(dtypes=[("float32", "int32"), ("float64", "int64")], directed=[True, False], backend_name=DEVICES)
 def test_shortest_paths_on_kernels_of_the_device(backend_name: str, directed: bool, dtypes: tuple[str, str]) -> None:
     """A hub, whose row is cut into pieces, ties, a path and a ring of zeros, vertices that nothing reaches."""
     random = np.random.default_rng(SEED)
@@ -127,8 +127,7 @@ def test_shortest_paths_on_kernels_of_the_device(backend_name: str, directed: bo
             check_predecessors(one, frame)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
+@crossed(ranks=[1, 2, 3, 4], vertex_dtype=["int32", "int64"], backend_name=DEVICES)
 def test_triangles(backend_name: str, ranks: int, vertex_dtype: str) -> None:
     random = np.random.default_rng(SEED + ranks)
     columns = [np.minimum(random.integers(0, 60, 500), random.integers(0, 60, 500)), random.integers(0, 60, 500)]
@@ -151,8 +150,7 @@ def test_some_ranks_have_no_edges(backend_name: str, columns: tuple[list[int], l
         assert found[1].equals(dynstore.sssp(one, 0))
 
 
-@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"vertex_dtype": "int64"}])
-@pytest.mark.parametrize("directed", [True, False])
+@crossed(options=[{}, {"weighted": True}, {"vertex_dtype": "int64"}], directed=[True, False], backend_name=DEVICES)
 def test_on_kernels_of_the_device(backend_name: str, directed: bool, options: dict) -> None:
     """A hub, whose row is cut into pieces, short rows, a loop, a path, and vertices without edges."""
     random = np.random.default_rng(SEED)

@@ -14,7 +14,7 @@ from dynstore.errors import DynstoreError, InputError, InputTypeError, LimitErro
 from dynstore.stores import STORES, get_store
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES, SEED
-from tests.crossed import crossed
+from tests.crossed import crossed, in_turn
 from tests.distributed.faults import fault_of_one_rank
 from tests.distributed.one_graph import Script, compare, state_of
 
@@ -38,8 +38,7 @@ def test_random_updates_by_range(directed: bool) -> None:
     compare(script, 12, "cpu", "range", directed=directed, weighted=True, max_vertices=40, vertex_dtype="int64")
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("directed", [True, False])
+@in_turn(store=list(STORES), directed=[True, False])
 def test_random_updates_in_each_store(store: str, directed: bool) -> None:
     options = {"store": store, "weighted": True, "directed": directed}
     compare(Script(SEED, 3, num_ids=12, weighted=True), 8, "cpu", **options)
@@ -223,6 +222,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(
 ) -> None:
     device = options.get("device", "cpu")
     backend, num_ids, num_rows = get_backend(device), *((40, 30) if device == "cpu" else (8, 5))
+    ranks = 2 if device == "cuda-sim" else 3
     faulty = fault_of_one_rank(backend, kind, failing)
     random = np.random.default_rng(SEED)
 
@@ -255,9 +255,10 @@ def test_each_allocation_of_one_rank_fails_in_turn(
     texts: list[tuple[int, str]] = []
     with monkeypatch.context() as patch:
         patch.setattr(backend, kind, faulty)
-        counts = run(program, 3, device)
+        counts = run(program, ranks, device)
     assert all((f"rank {failing} refused it" in text) == (rank != failing) for rank, text in texts)
-    assert counts[0] == counts[1] == counts[2] > (0 if method == "delete_edges" else 2)
+    assert len(set(counts)) == 1
+    assert counts[0] > (0 if method == "delete_edges" else 2)
 
 
 def test_memory_that_runs_out_twice_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,10 +65,11 @@ def _serve() -> str | None:
 
 
 if __name__ == "__main__":
-    import numba  # noqa: F401
+    import numba
     import pandas  # noqa: F401
     import scipy.sparse  # noqa: F401
 
+    numba.njit(lambda value: value)(1)  # makes the tables that Numba makes for the first kernel, a third of a second
     sys.path[0] = ""
     program = _serve()
     if program is not None:  # the fork ends as any interpreter does, with an error's traceback or the exit's handlers

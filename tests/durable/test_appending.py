@@ -22,6 +22,7 @@ from dynstore.durable.log import Log
 from dynstore.errors import InputError, LogError, OutOfMemoryError
 from dynstore.files import Buffer
 from tests.conftest import DEVICES
+from tests.crossed import in_turn
 from tests.durable.scenes import FAST, KINDS, Fast, content, make_update, named, opened, random_update
 
 SOON = 10.0
@@ -115,8 +116,7 @@ def filled(graph: DynamicGraph, kind: str) -> None:
 FAULTS = [("write", errno.ENOSPC), ("sync", errno.EIO)]
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn(kind=list(KINDS), device=DEVICES)
 def test_a_record_that_cannot_be_written_leaves_the_graph_as_it_was(
     kind: str, device: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
@@ -162,8 +162,7 @@ def test_an_expiry_of_a_few_edges_waits_for_its_record(device: str, tmp_path: Pa
         assert db.graph.expire(3).expired == 3
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn(kind=list(KINDS), device=DEVICES)
 def test_a_record_that_cannot_be_synced(kind: str, device: str, tmp_path: Path, rng: np.random.Generator) -> None:
     """The update raises and is not in the graph; the next opener may find it, as its record is written."""
     files = Gated()
@@ -313,8 +312,7 @@ def test_an_update_that_does_not_wait_is_found(tmp_path: Path, monkeypatch: pyte
         assert db.graph.version == 0
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn(kind=list(KINDS), device=DEVICES)
 def test_planning_leaves_the_records_arrays(
     kind: str, device: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

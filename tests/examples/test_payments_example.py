@@ -26,7 +26,7 @@ EXAMPLE = ROOT / "examples" / "payments"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 DEVICES = ["cpu", "cuda"] if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "").split(",") else ["cpu"]
-MESSAGES, ROWS, EVERY_S = 150, 20, 0.03
+MESSAGES, ROWS, EVERY_S = 100, 20, 0.03
 MINUTE = np.timedelta64(60, "s")
 
 
@@ -118,7 +118,7 @@ def test_killed_again_and_again_each_payment_counts_once(
         sends = ("--to", address, "--messages", str(MESSAGES), "--rows", str(ROWS), "--every", str(EVERY_S))
         follows = ("--from", address, "--folder", "graph", "--keep", keep, "--device", device)
         server = start("server.py", *sends)
-        for number in range(3):
+        for number in range(2):
             consumer = start("consumer.py", *follows)
             lines = read_until(consumer, "up to ")
             assert (lines[0] == "graph: 0 edges were there\n") == (number == 0), (number, lines)

@@ -14,6 +14,7 @@ import dynstore
 from dynstore import DynamicGraph
 from dynstore.errors import InputError, InputTypeError
 from tests.conftest import DEVICES
+from tests.crossed import in_turn
 from tests.graph.cases import IDS, KIND_NAMES, KINDS, every_store_and_device, host_columns, make_graph
 
 
@@ -77,9 +78,9 @@ def test_every_kind_of_graph_and_ids(ids: str, directed: bool, weighted: bool) -
     check_subgraph(G)
 
 
-@pytest.mark.parametrize(("store", "device"), every_store_and_device(DEVICES))
-@pytest.mark.parametrize("directed", [True, False])
-def test_every_store(store: str, device: str, directed: bool) -> None:
+@in_turn(case=every_store_and_device(DEVICES), directed=[True, False])
+def test_every_store(case: tuple[str, str], directed: bool) -> None:
+    store, device = case
     G = make_graph(store, device, directed, weighted=True, frames="pandas")
     check(G)
     check_subgraph(G)

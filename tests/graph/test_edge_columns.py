@@ -20,6 +20,8 @@ from dynstore.stores.base import Store
 from dynstore.testing.faults import for_every_allocation, for_every_new_array
 from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.cases import KIND_NAMES, KINDS
 from tests.libraries import FRAMES, from_pandas
 
@@ -196,9 +198,7 @@ def test_memory_that_runs_out_changes_nothing(
         assert pair.model.extra[7, 8] == [5]
 
 
-@every_kind
-@pytest.mark.parametrize("followed", [True, False])
-@pytest.mark.parametrize("strangers", [0, 1])
+@crossed(directed=[True, False], weighted=[True, False], followed=[True, False], strangers=[0, 1], backend_name=DEVICES)
 def test_a_failed_exchange_takes_the_deletion_back(
     directed: bool,
     weighted: bool,

@@ -15,7 +15,7 @@ from dynstore.stores.base import Plan, Reason, Refused, Store
 from dynstore.testing.faults import FailingEmpty, FailingModule
 from dynstore.testing.invariants import check_graph, named_edges
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import crossed, in_turn
 
 
 def expected(before: dict[Any, float], insert: Any, delete: Any, add: bool, directed: bool) -> dict[Any, float]:
@@ -40,9 +40,9 @@ RESTORING = ("gpma+", "merge")
 CASES = [(device, store) for device in DEVICES for store in stores_of(device)]
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize(("device", "store"), CASES)
-def test_it_is_a_deletion_and_then_an_insertion(device: str, store: str, directed: bool) -> None:
+@in_turn(case=CASES, directed=[True, False])
+def test_it_is_a_deletion_and_then_an_insertion(case: tuple[str, str], directed: bool) -> None:
+    device, store = case
     rng = np.random.default_rng(7)
     G = DynamicGraph(directed=directed, weighted=True, store=store, device=device)
     edges: dict[Any, float] = {}
@@ -213,7 +213,7 @@ def test_without_memory_for_that_the_deletion_stays(monkeypatch: pytest.MonkeyPa
     check_graph(G)
 
 
-@crossed(case=[case for case in CASES if case[1] in RESTORING], followed=[False, True], lasting=[False, True])
+@in_turn(case=[case for case in CASES if case[1] in RESTORING], followed=[False, True], lasting=[False, True])
 def test_taking_back_needs_no_memory(
     case: tuple[str, str], followed: bool, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from dynstore.stores import STORES
 from dynstore.testing.invariants import check_graph, named_edges
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import in_turn
 
 KINDS = [operation.name.lower() for operation in Operation]
 FRAMES = ("has_edge", "successors", "predecessors", "k_hop")
@@ -130,7 +130,7 @@ def unweighted(answers: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tupl
     }
 
 
-@crossed(case=CASES, directed=[True, False], weighted=[False, True])
+@in_turn(case=CASES, directed=[True, False], weighted=[False, True])
 def test_a_batch_answers_as_if_one_by_one(
     case: tuple[str, str], directed: bool, weighted: bool, rng: np.random.Generator
 ) -> None:

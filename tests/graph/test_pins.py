@@ -20,7 +20,7 @@ from dynstore.stores import STORES
 from dynstore.testing.faults import FailingEmpty
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES, PROFILE
-from tests.crossed import crossed
+from tests.crossed import crossed, in_turn
 from tests.graph.cases import every_store_and_device
 from tests.graph.readings import make_random, points, read, whole
 
@@ -50,8 +50,8 @@ def test_pins_do_not_change(
     kind: str, in_edges: bool, backend_name: str, rng: np.random.Generator, few_undone: None
 ) -> None:
     """Each version that is pinned is read at any time later as it was read then."""
-    on_host = 300 if PROFILE == "thorough" else 90
-    steps, most = {"cpu": (on_host, 12), "cuda": (60, 12), "cuda-sim": (14, 5)}[backend_name]
+    on_host = 300 if PROFILE == "thorough" else 45
+    steps, most = {"cpu": (on_host, 12), "cuda": (60, 12), "cuda-sim": (10, 5)}[backend_name]
     random = make_random(backend_name, rng, most, **KINDS[kind])
     G = random.G
     G.insert_edges(random.rows(3 * most))
@@ -90,9 +90,9 @@ def test_all_reads_of_a_pin_are_those_of_its_version(
     assert {**read(pin, points)} == {name: expected[name] for name, _ in points(pin)}
 
 
-@pytest.mark.parametrize(("store", "device"), every_store_and_device(DEVICES))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_every_store_has_pins(store: str, device: str, weighted: bool, rng: np.random.Generator) -> None:
+@in_turn(case=every_store_and_device(DEVICES), weighted=[False, True])
+def test_every_store_has_pins(case: tuple[str, str], weighted: bool, rng: np.random.Generator) -> None:
+    store, device = case
     steps = 60 if device != "cuda-sim" else 3
     random = make_random(
         device, rng, 8 if device != "cuda-sim" else 5, store=store, weighted=weighted, directed=weighted

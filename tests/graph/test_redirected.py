@@ -12,7 +12,7 @@ from dynstore.graph import records
 from dynstore.ids.texts import Texts
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import in_turn
 from tests.graph.cases import IDS, KIND_NAMES, KINDS, assert_equal, every_store_and_device, host_columns, make_graph
 
 Edges = dict[tuple[Any, Any], list[Any]]
@@ -41,7 +41,7 @@ CASES = [(*one, "dense") for one in every_store_and_device(DEVICES)]
 CASES += [("gpma+", device, ids) for device in DEVICES for ids in IDS if ids != "dense"]
 
 
-@crossed(case=CASES, directed=[True, False], weighted=[True, False])
+@in_turn(case=CASES, directed=[True, False], weighted=[True, False])
 def test_edges_and_vertices(case: tuple[str, str, str], directed: bool, weighted: bool) -> None:
     store, device, ids = case
     G = make_graph(store, device, directed, weighted, ids)

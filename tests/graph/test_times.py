@@ -17,6 +17,8 @@ from dynstore.errors import InputError
 from dynstore.graph import records
 from dynstore.testing.invariants import check_graph, check_report
 from dynstore.typing import UpdateReport
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.cases import KIND_NAMES, KINDS
 from tests.libraries import FRAMES, from_pandas
 
@@ -99,17 +101,21 @@ def same(report: UpdateReport, wanted: UpdateReport) -> None:
     assert {name: getattr(report, name) for name in COUNTS} == {name: getattr(wanted, name) for name in COUNTS}
 
 
-@every_kind
-@pytest.mark.parametrize(("ids", "dtype"), [("numbers", "int64"), ("strings", "int32"), ("sparse", "int64")])
+@crossed(
+    directed=[True, False],
+    weighted=[True, False],
+    kind=[("numbers", "int64"), ("strings", "int32"), ("sparse", "int64")],
+    backend_name=DEVICES,
+)
 def test_updates_are_those_of_a_dict(
     directed: bool,
     weighted: bool,
-    ids: str,
-    dtype: Any,
+    kind: tuple[str, Any],
     backend_name: str,
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    ids, dtype = kind
     monkeypatch.setattr(records, "MIN_RECORDS", 2)
     monkeypatch.setattr(records, "LEAST_SHIFT", 2)
     G = DynamicGraph(

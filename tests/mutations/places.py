@@ -162,6 +162,13 @@ CUDA = [
         (f"{ALGORITHMS}/traversal/test_tracked.py",),
     ),
     Mutation(
+        "equal-keys-change-places",
+        "dynstore/batches/cuda/sort.py",
+        "bounds[j] = keys[j] + np.int64((i & run) != 0)",
+        "bounds[j] = keys[j]",
+        ("tests/batches/test_sort_cuda.py",),
+    ),
+    Mutation(
         "first-weight-of-an-edge-wins",
         "dynstore/batches/cuda/weighted.py",
         "rows.weights[rows.order[last] >> shift]",

@@ -6,6 +6,22 @@ import pytest
 
 from dynstore.backend import get_backend
 from dynstore.batches.unsorted import RawEdges
+from tests.conftest import DEVICES
+from tests.crossed import pair_up
+
+# Of the contract's batches, which are of every type. Each pair of types has kernels of its own to be compiled for each
+# store; the wide ones without weights, and int32 ids with weights of float64, are for `make test-thorough`.
+TYPES = [("int32", None), ("int32", "float32"), ("int64", "float64")]
+BATCHES = pair_up(TYPES, [True, False], ["replace", "add"])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "cuda" not in DEVICES and getattr(item, "originalname", "") == "test_random_batches_of_every_type":
+            given = item.callspec.params
+            types = given["vertex_dtype"], given["weight_dtype"]
+            if (types, given["directed"], given["on_duplicate"]) not in BATCHES:
+                item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture

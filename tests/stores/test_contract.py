@@ -39,6 +39,7 @@ class TestGpmaPlusAlwaysInPlaceOnCpu(StoreContract):
     store, device, options = "gpma+", "cpu", {"merge_cost": 0.0}
 
 
+@pytest.mark.thorough
 class TestGpmaPlusAlwaysMergingOnCpu(StoreContract):
     store, device, options = "gpma+", "cpu", {"merge_cost": 1e9}
 
@@ -359,9 +360,11 @@ else:
     class TestSlabHashSimulated(CoreContract):
         store, device = "slab_hash", "cuda-sim"
 
+    @pytest.mark.thorough
     class TestSlabHashInShortChainsSimulated(CoreContract):
         store, device, options = "slab_hash", "cuda-sim", SHORT_CHAINS
 
+    @pytest.mark.thorough
     class TestSlabHashRenumberedSimulated(RenumberedCoreContract):
         store, device = "slab_hash", "cuda-sim"
 

@@ -11,6 +11,9 @@ from dynstore.backend import Backend
 from dynstore.errors import InputError, StaleSnapshotError
 from dynstore.graph import DynamicGraph
 from dynstore.stores import STORES, get_store
+from tests.conftest import DEVICES
+from tests.crossed import crossed, if_thorough
+from tests.graph.cases import every_store_and_device
 
 OWN_ROWS = ("slab_hash", "graphvine", "adjlists")
 
@@ -35,13 +38,21 @@ def rows_of(graph: DynamicGraph, columns: dict[str, Any]) -> list[tuple[Any, ...
     return list(zip(*(graph.backend.to_host(column).tolist() for column in columns.values()), strict=True))
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("most", [1, 17, 1000])
-@pytest.mark.parametrize("kind", [{}, {"weighted": True, "weight_dtype": "float64"}, {"directed": False}])
+@crossed(
+    case=every_store_and_device(DEVICES),
+    most=[1, 17, 1000],
+    kind=[
+        {},
+        {"weighted": True, "vertex_dtype": "int64", "weight_dtype": "float64"},
+        {"directed": False},
+        *if_thorough({"weighted": True, "weight_dtype": "float64"}),
+    ],
+)
 def test_pieces_are_the_edge_table(
-    backend: Backend, store: str, kind: dict[str, Any], most: int, rng: np.random.Generator
+    case: tuple[str, str], kind: dict[str, Any], most: int, rng: np.random.Generator
 ) -> None:
-    graph = make(backend, store, **kind)
+    store, device = case
+    graph = DynamicGraph(store=store, device=device, **kind)
     fill(graph, rng)
     tiles = [rows_of(graph, tile) for tile in graph.iterate_edges(most)]
     wanted = rows_of(graph, graph.edge_columns())

@@ -10,6 +10,7 @@ from dynstore.errors import OutOfMemoryError, StaleSnapshotError
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
+from tests.crossed import thorough
 from tests.stores.planned import plan_updates
 
 SRC, DST = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
@@ -22,8 +23,20 @@ def export(graph, transposed):
     return graph.snapshot(transposed).export()
 
 
-@pytest.mark.parametrize("exported", [None, False, True])
-@pytest.mark.parametrize("options", [{}, {"renumber": True}, {"weighted": True}, {"vertex_dtype": np.int64}], ids=str)
+@pytest.mark.parametrize(
+    ("exported", "options"),
+    [
+        *((exported, {}) for exported in (None, False, True)),
+        (None, {"renumber": True}),
+        (True, {"renumber": True}),
+        (False, {"weighted": True}),
+        (True, {"vertex_dtype": np.int64}),
+        thorough(False, {"renumber": True}),
+        *(thorough(exported, {"weighted": True}) for exported in (None, True)),
+        *(thorough(exported, {"vertex_dtype": np.int64}) for exported in (None, False)),
+    ],
+    ids=str,
+)
 def test_slots_are_those_that_planned_updates_write(device, exported, options):
     """Whichever orientation has to be planned; also of a hub, of new vertices, and of edges that are not there."""
     graph = DynamicGraph.from_edges(
@@ -74,8 +87,9 @@ def test_out_edges_that_have_to_be_planned_are_so_once_the_in_edges_are_written(
 def test_what_fails_leaves_the_graph_as_it_was(device, monkeypatch, fail, exported):
     """Also where the in-edges are written already: they are forgotten, and made again."""
     pair = Pair(device=device, transposed=True, merge_cost=0.0)
-    pair.insert(SRC, DST)
-    for method, batch in (("insert_edges", BATCH), ("insert_edges", HUB), ("delete_edges", HUB)):
+    pair.insert(SRC[:300], DST[:300])
+    few, hub = (tuple(column[:some] for column in columns) for columns, some in ((BATCH, 3), (HUB, 70)))
+    for method, batch in (("insert_edges", few), ("insert_edges", hub), ("delete_edges", hub)):
         held = export(pair.graph, exported)
         assert fail(monkeypatch, pair, method, batch) > 0
         del held

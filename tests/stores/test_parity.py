@@ -14,16 +14,22 @@ from dynstore.stores import stores_of
 from dynstore.testing.contract_inputs import BAD_INSERTS
 from dynstore.testing.invariants import live_edges
 from dynstore.testing.parity import check_parity
-from tests.crossed import crossed
+from tests.crossed import crossed, if_thorough
 
 DEVICES = ("cpu", "cuda" if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "") else "cuda-sim")
 every_store = pytest.mark.parametrize("store", stores_of("cuda"))
 
 
-@crossed(store=stores_of("cuda"), vertex_dtype=["int32", "int64"], directed=[True, False])
-def test_a_history_of_updates(store: str, vertex_dtype: str, directed: bool) -> None:
+@crossed(
+    store=stores_of("cuda"),
+    dtypes=[("int32", "float32"), ("int64", "float64"), *if_thorough(("int64", "float32"))],
+    directed=[True, False],
+)
+def test_a_history_of_updates(store: str, dtypes: tuple[str, str], directed: bool) -> None:
+    options: dict[str, Any] = {"vertex_dtype": dtypes[0], "weight_dtype": dtypes[1]}
+
     def history(device: str) -> Any:
-        graph = DynamicGraph(directed=directed, weighted=True, store=store, device=device, vertex_dtype=vertex_dtype)
+        graph = DynamicGraph(directed=directed, weighted=True, store=store, device=device, **options)
         rng = np.random.default_rng(5)
         reports: list[Any] = []
         for step in range(4):

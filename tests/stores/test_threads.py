@@ -13,6 +13,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph
 from dynstore.stores import STORES
+from tests.crossed import in_turn
 
 READERS = 4
 NUM_VERTICES = 600
@@ -129,8 +130,7 @@ def check_reads(graph: DynamicGraph, model: Model) -> None:
     model.check(graph.edge_columns())
 
 
-@pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
-@pytest.mark.parametrize("store", sorted(STORES))
+@in_turn(store=sorted(STORES), directed=[True, False])
 def test_reads_beside_reads_are_right(store: str, directed: bool, rng: np.random.Generator) -> None:
     graph = DynamicGraph(store=store, directed=directed, weighted=True, device="cpu")
     graph.insert_vertices(NUM_VERTICES - 1)

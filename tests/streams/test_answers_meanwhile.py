@@ -19,6 +19,7 @@ from dynstore.errors import LogError
 from dynstore.files import Buffer
 from dynstore.streams.monitors import StreamMonitor
 from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.durable.scenes import FAST, Fast, content
 from tests.streams.scripted import SOON, Scripted, wait_until
 
@@ -109,28 +110,26 @@ def test_a_record_that_cannot_be_written_ends_the_stream_with_the_last_batch_ans
         assert db.graph.number_of_edges() == 12
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(
-    ("options", "windowed", "deletes"),
-    [
+@crossed(
+    device=DEVICES,
+    kind=[  # options, whether there is a window, and deletions
         ({}, False, False),
         ({}, True, True),
         ({"renumber": True, "weighted": True}, True, False),
         ({"renumber": True, "directed": False}, False, True),
         ({"timestamps": "int64"}, False, False),
     ],
+    every=[1, 2],
 )
-@pytest.mark.parametrize("every", [1, 2])
 def test_answers_are_those_of_a_stream_without_a_log(
     device: str,
-    options: dict[str, Any],
-    windowed: bool,
-    deletes: bool,
+    kind: tuple[dict[str, Any], bool, bool],
     every: int,
     tmp_path: Path,
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    options, windowed, deletes = kind
     answer, found = StreamMonitor._answer, list[Any]()
 
     def noting(self: StreamMonitor, event_time: Any) -> None:

@@ -18,6 +18,7 @@ import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import InputError
 from dynstore.streams import encode
+from tests.crossed import thorough
 from tests.streams.scripted import pairs_of
 from tests.streams.servers import nats_server, redis_server
 
@@ -150,6 +151,7 @@ Stream(G, source, max_delay=0.0, batch_edges=1).run()
 """
 
 
+@pytest.mark.parametrize("broker", [Redis, *map(thorough, (Nats, Kafka))], indirect=True)
 def test_killed_between_apply_and_commit_the_rows_come_again(broker: Any) -> None:
     address = broker.address + "?group=killed"
     process = subprocess.Popen([sys.executable, "-c", CRASH, address], cwd=ROOT)
@@ -184,9 +186,7 @@ with dynstore.open(path, device="cpu", weighted=True) as db:
 """
 
 
-@pytest.mark.parametrize(
-    "broker", [Redis, *(pytest.param(kind, marks=pytest.mark.thorough) for kind in (Nats, Kafka))], indirect=True
-)
+@pytest.mark.parametrize("broker", [Redis, *map(thorough, (Nats, Kafka))], indirect=True)
 def test_killed_between_log_and_commit_no_row_is_lost_or_doubled(broker: Any, tmp_path: Path) -> None:
     """What the server sends again is in the log already, and is not applied again: a version is one row."""
     rows, command = 0, [sys.executable, "-c", EXACTLY_ONCE, broker.address + "?group=once", str(tmp_path / "db")]

@@ -15,6 +15,7 @@ import pytest
 import dynstore
 from dynstore import Stream
 from dynstore.errors import InputError
+from tests.crossed import crossed
 from tests.streams.scripted import Scripted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,11 +141,11 @@ def some_rows(rng: np.random.Generator, deletes: bool) -> dict[str, list[Any]]:
     return {"source": src, "destination": dst, "weight": weights, "time": times, "op": ops.tolist()}
 
 
-@pytest.mark.parametrize("deletes", [False, True])
-@pytest.mark.parametrize(
-    "length", [{"length": 50, "by": "time"}, {"length": 30, "by": "time", "step": 20}, {"length": 64}]
+@crossed(
+    deletes=[False, True],
+    length=[{"length": 50, "by": "time"}, {"length": 30, "by": "time", "step": 20}, {"length": 64}],
+    keep=["latest", "count", "sum"],
 )
-@pytest.mark.parametrize("keep", ["latest", "count", "sum"])
 def test_a_window_comes_back_with_its_graph(
     tmp_path: Path, keep: Any, length: dict[str, Any], deletes: bool, rng: np.random.Generator
 ) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from dynstore import DynamicGraph, Window
+from tests.crossed import crossed
 
 LENGTH = 14
 
@@ -46,10 +46,7 @@ def edges_of(G: Any, directed: bool) -> dict[tuple[int, int], int | None]:
     return dict(zip(pairs, times, strict=True))
 
 
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("named", [False, True])
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("by", ["count", "time"])
+@crossed(by=["count", "time"], directed=[False, True], named=[False, True], timed=[False, True])
 def test_slides_under_pins(by: Any, directed: bool, named: bool, timed: bool, rng: np.random.Generator) -> None:
     G = DynamicGraph(directed, device="cpu", renumber=named, timestamps="int64" if timed else None)
     window, model, now = Window(G, LENGTH, by=by), Rows(by, directed), 0

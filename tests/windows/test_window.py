@@ -17,6 +17,7 @@ from dynstore.errors import InputError, InputTypeError, OutOfMemoryError
 from dynstore.stores import STORES
 from dynstore.testing.invariants import check_graph, named_edges
 from tests.conftest import DEVICES
+from tests.crossed import crossed, in_turn
 from tests.libraries import FRAMES, from_pandas
 from tests.windows.model import WindowModel
 
@@ -58,23 +59,25 @@ class Pair:
 CASES = [("cpu", store) for store in sorted(STORES)] + [
     (device, store) for device in DEVICES if device != "cpu" for store in ("gpma+", "merge", "slab_hash", "lpma")
 ]
+COLUMNED = [("count", False), ("time", False), ("time", True)]  # by what, and whether vertices have names
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize(("device", "store"), CASES)
-def test_any_store(device: str, store: str, directed: bool) -> None:
-    rng, late = np.random.default_rng(1), 3
+@in_turn(case=CASES, directed=[True, False])
+def test_any_store(case: tuple[str, str], directed: bool) -> None:
+    (device, store), rng, late = case, np.random.default_rng(1), 3
     pair = Pair(40, "time", "latest", directed=directed, weighted=True, store=store, device=device)
     for step in range(12 if device == "cpu" else 4):
         pair.slide(batch_of(rng, 1 + 11 * (step % 4), 12 * step, late=late))
         check_graph(pair.G, transposed=step % 2 == 1)
 
 
-@pytest.mark.parametrize("keep", ["latest", "count", "sum"])
-@pytest.mark.parametrize(("by", "step"), [("count", None), ("count", 7), ("time", None), ("time", 6)])
-@pytest.mark.parametrize("names", [False, True])
-def test_any_rule(keep: str, by: str, step: Any, names: bool) -> None:
-    rng = np.random.default_rng(2)
+@crossed(
+    keep=["latest", "count", "sum"],
+    rule=[("count", None), ("count", 7), ("time", None), ("time", 6)],
+    names=[False, True],
+)
+def test_any_rule(keep: str, rule: tuple[str, Any], names: bool) -> None:
+    (by, step), rng = rule, np.random.default_rng(2)
     pairs = [Pair(30, by, keep, step, directed=directed, weighted=True, renumber=names) for directed in (True, False)]
     for number, size in enumerate((1, 9, 0, 20, 35, 3, 80, 5, 5, 12, 40, 2)):
         frame = batch_of(rng, size, 9 * number, names, late=6)
@@ -101,8 +104,7 @@ def test_an_unweighted_graph_holds_the_pairs(names: bool) -> None:
     assert pair.window.memory_usage()["total"] == sum(list(pair.window.memory_usage().values())[:2])
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("store", sorted(STORES))
+@in_turn(store=sorted(STORES), directed=[True, False])
 def test_a_real_stream_with_repeated_pairs(store: str, directed: bool) -> None:
     """Deleting the oldest rows and inserting the newest ones loses edges where pairs repeat; the window does not."""
     stream = dynstore.datasets.load("mathoverflow")
@@ -121,13 +123,11 @@ def test_a_real_stream_with_repeated_pairs(store: str, directed: bool) -> None:
     assert set(named_edges(loop)) < set(named_edges(right))
 
 
-@pytest.mark.parametrize(("directed", "weighted"), [(True, False), (True, True), (False, True), (False, False)])
-@pytest.mark.parametrize(("by", "names"), [("count", False), ("time", False), ("time", True)])
-@pytest.mark.parametrize("device", DEVICES)
+@crossed(device=DEVICES, kind=COLUMNED, directed=[True, False], weighted=[True, False])
 def test_extra_columns_are_those_of_the_latest_row(
-    device: str, by: str, names: bool, directed: bool, weighted: bool
+    device: str, kind: tuple[str, bool], directed: bool, weighted: bool
 ) -> None:
-    rng, rows = np.random.default_rng(8), 0
+    (by, names), rng, rows = kind, np.random.default_rng(8), 0
     options: dict[str, Any] = {"edge_columns": {"id": "int64", "place": "float32"}, "renumber": names}
     G = DynamicGraph(directed=directed, weighted=weighted, device=device, frames="pandas", **options)
     window, model = Window(G, 25, by), WindowModel(25, by, "latest", None, directed, True)  # type: ignore[arg-type]
@@ -149,14 +149,11 @@ def test_extra_columns_are_those_of_the_latest_row(
         assert columns["place"][columns["id"].index(7)] == 8.0
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("keep", ["count", "sum"])
-@pytest.mark.parametrize(("by", "names"), [("count", False), ("time", False), ("time", True)])
-@pytest.mark.parametrize("device", DEVICES)
+@crossed(device=DEVICES, kind=COLUMNED, keep=["count", "sum"], directed=[True, False])
 def test_counts_and_sums_come_with_the_columns_of_the_latest_row(
-    device: str, by: Any, names: bool, keep: Any, directed: bool
+    device: str, kind: tuple[Any, bool], keep: Any, directed: bool
 ) -> None:
-    rng, rows = np.random.default_rng(9), 0
+    (by, names), rng, rows = kind, np.random.default_rng(9), 0
     options: dict[str, Any] = {"edge_columns": {"id": "int64"}, "renumber": names, "frames": "pandas"}
     G = DynamicGraph(directed, True, device=device, **options)
     window, weights = Window(G, 25, by, keep), WindowModel(25, by, keep, None, directed, True)

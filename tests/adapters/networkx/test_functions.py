@@ -13,11 +13,13 @@ import pytest
 from dynstore.adapters import networkx as adapter
 from dynstore.adapters.networkx.convert import convert_from_nx
 from tests.adapters.networkx.nx_backend import plain, register, shuffled_graph, types_of
+from tests.crossed import crossed
 
 register()
 
 SEEDS = range(6)
 INTS, FLOATS, ZEROS = [1, 2, 3], [0.25, 0.5, 0.1, 0.30000000000000004], [0, 0, 1, 2]
+WEIGHTS = {"ints": INTS, "floats": FLOATS, "zeros": ZEROS, "none": None}
 DICT_ORDER_MAY_DIFFER = ("_length", "dijkstra_predecessor_and_distance")
 RELEASE = tuple(map(int, nx.__version__.split(".")[:2]))
 # Before 3.6 the paths of the Dijkstra family stood in order of discovery.
@@ -115,10 +117,9 @@ def test_unweighted_paths(seed: int, directed: bool) -> None:
             agree("shortest_path_length", G, nodes[0], node)
 
 
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("weights", [INTS, FLOATS, ZEROS, None], ids=["ints", "floats", "zeros", "none"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_weighted_paths(seed: int, weights: list[float] | None, directed: bool) -> None:
+@crossed(seed=SEEDS, kind=list(WEIGHTS), directed=[False, True])
+def test_weighted_paths(seed: int, kind: str, directed: bool) -> None:
+    weights = WEIGHTS[kind]
     G = shuffled_graph(np.random.default_rng(seed), directed, weights)
     if weights is FLOATS:
         nx.set_edge_attributes(G, {edge: float(G.edges[edge].get("weight", 1.0)) for edge in G.edges}, "weight")

@@ -19,6 +19,7 @@ import dynstore
 from dynstore.adapters import networkx as adapter
 from dynstore.errors import InputTypeError
 from tests.adapters.networkx.nx_backend import as_ours, register, shuffled_graph
+from tests.crossed import thorough
 
 register()
 
@@ -166,7 +167,7 @@ def _random_changes(G: nx.Graph, H: nx.Graph, rng: np.random.Generator) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(6), *map(thorough, range(6, 12))])
 def test_any_changes_are_followed_without_a_rebuild(seed: int, directed: bool) -> None:
     rng = np.random.default_rng(seed)
     H = shuffled_graph(rng, directed, [1, 2, 3], nodes=40, edges=90)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 import dynstore
 from dynstore.adapters.pyg import LiveSampler
@@ -17,6 +16,7 @@ __all__ = ["real"]  # a fixture
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
+from scipy.stats import chisquare  # noqa: E402
 from torch_geometric.data import Data  # noqa: E402
 from torch_geometric.loader import NodeLoader  # noqa: E402
 from torch_geometric.sampler import NodeSamplerInput  # noqa: E402

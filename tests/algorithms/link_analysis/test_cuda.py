@@ -24,6 +24,7 @@ from tests.algorithms.problems import (
     host,
     kernels,
 )
+from tests.crossed import crossed, thorough
 
 
 @pytest.mark.parametrize("case", CASES, ids=["directed-float32", "undirected"])
@@ -42,20 +43,19 @@ SHORT = kernels("link_analysis", "ranks")[0].SHORT_SLOTS
 LENGTHS = (0, 1, 4, 5, SHORT - 1, SHORT, SHORT + 1, 3 * SHORT)
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
-@pytest.mark.parametrize("case", [CASES[0], (True, 1.0, np.int32, np.float32)], ids=["gapped", "packed"])
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        np.random.default_rng(4).choice(LENGTHS, 150),
-        np.resize([SHORT, SHORT - 1, 5], 70 + SHORT),
-        np.repeat([2 * SHORT, 1], [40, 60]),
-        np.repeat([3, 0, 3, 0], [1, 100, 1, 7]),
-    ],
-    ids=["mixed", "short", "long first", "few"],
-)
-def test_neighbouring_rows_are_added_up_together(lengths: np.ndarray, case: tuple[Any, ...], weighted: bool) -> None:
+ROWS = {
+    "mixed": np.random.default_rng(4).choice(LENGTHS, 150),
+    "short": np.resize([SHORT, SHORT - 1, 5], 70 + SHORT),
+    "long first": np.repeat([2 * SHORT, 1], [40, 60]),
+    "few": np.repeat([3, 0, 3, 0], [1, 100, 1, 7]),
+}
+SLOTS = {"gapped": CASES[0], "packed": (True, 1.0, np.int32, np.float32)}
+
+
+@crossed(weighted=[False, True], slots=list(SLOTS), rows=list(ROWS))
+def test_neighbouring_rows_are_added_up_together(rows: str, slots: str, weighted: bool) -> None:
     """Row ``v`` is of ``lengths[v]`` edges, and as many slots where packed; no number of rows is a multiple of 32."""
+    lengths, case = ROWS[rows], SLOTS[slots]
     edges = [((v + 7 * k) % lengths.shape[0], v) for v, length in enumerate(lengths.tolist()) for k in range(length)]
     check_pagerank(listed("rows", edges, lengths.shape[0]), case, weighted)
 
@@ -164,8 +164,13 @@ def test_pagerank_converges_to_networkx(personal: bool) -> None:
     np.testing.assert_allclose(host(ranks), [expected[v] for v in range(number)], atol=1e-4)
 
 
-@pytest.mark.parametrize("recorded", [100, 16, 5])
-@pytest.mark.parametrize("tol", [0.3, 1e-3, 1e-5])
+@pytest.mark.parametrize(
+    ("recorded", "tol"),
+    [
+        *((100, 0.3), (16, 0.3), (5, 0.3), (100, 1e-3), (5, 1e-3), (16, 1e-5)),
+        *(thorough(16, 1e-3), thorough(100, 1e-5), thorough(5, 1e-5)),
+    ],
+)
 def test_pagerank_stops_at_the_first_iteration_that_converges(
     tol: float, recorded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,19 +11,18 @@ import pytest
 import dynstore
 from dynstore.datasets.generators import rmat
 from dynstore.errors import FailedToConvergeError, InputError
-from tests.algorithms.streams import Stream, compare
+from tests.algorithms.streams import EXACT, Stream, compare
 from tests.conftest import PROFILE
 
 STEPS = {"cpu": 50, "cuda": 50, "cuda-sim": 2}
 pytestmark = pytest.mark.usefixtures("take_changes")
-EXACT = {"weighted": True, "weight_dtype": "float64"}
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"directed": True, **EXACT},
-        {"directed": False, "vertex_dtype": "int64", **EXACT},
+        {"directed": False, **EXACT, "vertex_dtype": "int64"},
         {"directed": True, "renumber": True, "store": "merge", **EXACT},
         {"directed": True},
         {"directed": False},
@@ -150,7 +149,7 @@ def test_a_batch_costs_a_fifth_of_a_run(directed: bool) -> None:
     events = rmat(scale, 16, seed=3)
     first = len(events) - changed
     graph = dynstore.DynamicGraph(directed=directed, device="cpu")
-    twin = dynstore.DynamicGraph(directed=directed, device="cpu", **EXACT)  # ranks in float64
+    twin = dynstore.DynamicGraph(directed=directed, device="cpu", **{**EXACT, "vertex_dtype": "int32"})
     for each in (graph, twin):
         each.insert_edges((events.src[:first], events.dst[:first]), default_weight=1.0)
     monitor = graph.track("pagerank", tol=1.6e-7)

@@ -50,11 +50,12 @@ def mix(
     weights: Any = None,
     *,
     num_vertices: int = 60,
-    num_edges: int = 700,
+    num_edges: int | None = None,
     encode: bool = True,
     changed: bool = True,
 ) -> Mixture:
     """Make a random graph with a hub and vertices without edges; ``weights(rng, count)`` draws weights."""
+    num_edges = num_edges or (250 if device == "cuda-sim" else 700)
     rng = np.random.default_rng(num_edges + 7)
     keys = np.unique(
         (rng.random(num_edges) ** 3 * num_vertices).astype(np.int64) * num_vertices

@@ -52,7 +52,8 @@ def test_answers_are_right(device: Any, directed: bool, reading: Any, edges: Edg
     reader = PageReader(out, way, resident, links)
     start, last, host = edges.num_vertices - 1, np.finfo(np.float32).max, backend.to_host
     back = PageReader(into, way, kept, links)
-    for in_edges in (None, back) if directed else (None, None):
+    # Again with the pages that stay, and with in-edges; what is undirected has none, and the simulator reads it once.
+    for in_edges in (None, back) if directed else (None, None)[: 1 + (device == "cpu")]:
         distances, parents = bfs(reader, start, symmetric=not directed, predecessors=True, into=in_edges)
         assert host(distances).tolist() == levels(edges, directed, start, MAX_INT32)
         assert_valid_predecessors(matrix != 0, host(distances), host(parents), MAX_INT32)
@@ -70,5 +71,6 @@ def test_answers_are_right(device: Any, directed: bool, reading: Any, edges: Edg
             simple = (matrix != 0).toarray().astype(np.int64)
             np.fill_diagonal(simple, 0)
             wanted_triangles = np.diag(simple @ simple @ simple) // 2
-            for device_bytes in (None, 48 * edges.num_vertices + 100):  # at once, and in blocks
+            room = 100 if device == "cpu" else 250  # fewer blocks
+            for device_bytes in (None, 48 * edges.num_vertices + room):  # at once, and in blocks
                 assert host(triangle_count(reader, device_bytes)).tolist() == wanted_triangles.tolist()

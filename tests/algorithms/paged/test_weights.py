@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -30,9 +32,12 @@ def pack(backend: Backend, dtype: type = np.float32, encode: bool = True) -> Pag
     return pack_rows(backend, offsets, indices, weights=weights, encode=encode, page_bits=5)
 
 
+packed_once = cache(pack)
+
+
 def wanted_weights(dtype: type) -> np.ndarray:
     padded: np.ndarray = np.zeros(-(-4500 // LEAF) * LEAF, dtype)
-    padded[:4500] = pack(get_backend("cpu"), dtype).read_weights()
+    padded[:4500] = packed_once(get_backend("cpu"), dtype).read_weights()
     return padded
 
 
@@ -66,7 +71,7 @@ def test_weights_are_those_that_were_packed(backend: Backend, dtype: type, monke
 def test_they_come_with_their_pages(
     backend: Backend, dtype: type, way: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packed, wanted = pack(backend, dtype), wanted_weights(dtype)
+    packed, wanted = packed_once(backend, dtype), wanted_weights(dtype)
     monkeypatch.setattr(passes, "BUFFER_BYTES", 20_000)
     resident = keep(packed, share)
     reader = PageReader(packed, way, resident)

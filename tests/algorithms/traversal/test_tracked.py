@@ -9,6 +9,8 @@ import dynstore
 from dynstore.algorithms.costs import Budget
 from tests.algorithms.kites import host
 from tests.algorithms.streams import Stream, compare
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 STEPS = {"cpu": 60, "cuda": 60, "cuda-sim": 4}
 pytestmark = pytest.mark.usefixtures("take_changes")
@@ -19,8 +21,7 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.parametrize("params", [{}, {"depth_limit": 2, "return_predecessors": False}], ids=str)
-@pytest.mark.parametrize("options", GRAPHS, ids=str)
+@crossed(params=[{}, {"depth_limit": 2, "return_predecessors": False}], options=GRAPHS, backend_name=DEVICES)
 def test_bfs_of_a_random_stream(backend_name: str, rng: np.random.Generator, options: dict, params: dict) -> None:
     stream = Stream(backend_name, rng, **options)
     start = stream.twin.vertex_ids()[[3, 17]]
@@ -33,9 +34,7 @@ def test_bfs_of_a_random_stream(backend_name: str, rng: np.random.Generator, opt
         assert monitor.path == ("recomputed" if prepares else "incremental")
 
 
-@pytest.mark.parametrize("whole_weights", [True, False], ids=["whole", "fractions"])
-@pytest.mark.parametrize("params", [{}, {"cutoff": 2.5}], ids=str)
-@pytest.mark.parametrize("options", GRAPHS, ids=str)
+@crossed(whole_weights=[True, False], params=[{}, {"cutoff": 2.5}], options=GRAPHS, backend_name=DEVICES)
 def test_sssp_of_a_random_stream(
     backend_name: str, rng: np.random.Generator, options: dict, params: dict, whole_weights: bool
 ) -> None:
@@ -64,8 +63,7 @@ def test_a_vertex_turns_to_a_parent_that_is_lost_with_the_old_one(backend_name: 
     assert (host(monitor.result())["distance"] < 10).tolist() == [True, False, False, False, True, False, False, False]
 
 
-@pytest.mark.parametrize("name", ["bfs", "sssp"])
-@pytest.mark.parametrize("directed", [True, False])
+@crossed(name=["bfs", "sssp"], directed=[True, False], backend_name=DEVICES)
 def test_rows_longer_than_a_warp_takes_at_once(
     backend_name: str, name: str, directed: bool, rng: np.random.Generator
 ) -> None:

@@ -23,6 +23,8 @@ from dynstore.stores.paged import building, merging
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.merging import keys_of
 from dynstore.stores.table import selection
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.stores.paged.searches import decode_rows
 
 FACTOR, SEED = 5, 3
@@ -40,8 +42,7 @@ def edges(scale: int) -> tuple[np.ndarray, np.ndarray]:
     return (keys & 0xFFFFFFFF).astype(np.int32), (keys >> 32).astype(np.int32)
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["prefixes", "vertices"])
-@pytest.mark.parametrize("size", [1, 2, 3])
+@crossed(whole=[False, True], size=[1, 2, 3], backend_name=DEVICES)
 def test_ranks_have_all_rows(backend: Any, monkeypatch: pytest.MonkeyPatch, size: int, whole: bool, scale: int) -> None:
     monkeypatch.setattr(largest, "PREFIX_BITS", scale if whole else 3)
     monkeypatch.setattr(largest, "PIECE_EVENTS", (FACTOR << scale) // 6)

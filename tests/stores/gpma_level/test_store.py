@@ -18,7 +18,7 @@ from dynstore.testing.invariants import check_graph, host_arrays, live_edges
 from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import same_arrays
 from tests.conftest import DEVICES
-from tests.crossed import crossed
+from tests.crossed import crossed, thorough
 
 TIGHT = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.9, "root_lower": 0.5, "leaf_lower": 0.3}
 LEAF = 32
@@ -76,8 +76,17 @@ def test_rows_begin_at_the_edges_of_many_windows(device: str) -> None:
 
 
 @pytest.mark.skipif(DEVICES[-1] == "cpu", reason="counts launches")
-@pytest.mark.parametrize(("vertex_dtype", "weighted"), [("int32", False), ("int64", True)])
-@pytest.mark.parametrize("kind", ["warp", "block", "device"])
+@pytest.mark.parametrize(
+    ("kind", "vertex_dtype", "weighted"),
+    [
+        ("warp", "int32", False),
+        ("block", "int64", True),
+        ("device", "int32", False),
+        thorough("warp", "int64", True),
+        thorough("block", "int32", False),
+        thorough("device", "int64", True),
+    ],
+)
 def test_a_hub_goes_into_windows_of_every_kind(
     kind: str, vertex_dtype: str, weighted: bool, launches: list[str]
 ) -> None:

@@ -15,6 +15,7 @@ from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.model import weigh
 from dynstore.testing.pair import same_arrays
+from tests.crossed import in_turn
 from tests.stores.planned import plan_updates
 
 WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
@@ -63,8 +64,7 @@ def update_both(launches):
     return update
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@in_turn(directed=[True, False], dtype=[np.int32, np.int64])
 def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, directed, dtype):
     """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
     graph, twin = twins(dtype, directed=directed, leaf_lower=0.08)
@@ -87,14 +87,14 @@ def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, upd
         assert started.count("k_find_present") == (update == "delete_edges")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "stranger"),
-    [(np.int32, each) for each in (-1, -(2**31), 2**31 - 1, 2**31 - 2, 500)]
+@in_turn(
+    case=[(np.int32, each) for each in (-1, -(2**31), 2**31 - 1, 2**31 - 2, 500)]
     + [(np.int64, each) for each in (-1, -(2**63), 2**63 - 1, 2**32 + 7, 500)],
+    column=[0, 1],
 )
-@pytest.mark.parametrize("column", [0, 1])
-def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, update_both, dtype, stranger, column):
+def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, update_both, case, column):
     """The kernel that plans sees them; they are refused, or become vertices, as always."""
+    dtype, stranger = case
     graph, twin = twins(dtype)
     before = host_arrays(graph.snapshot())
     batch = np.full(40, 3, dtype), np.arange(40, dtype=dtype)
@@ -113,8 +113,7 @@ def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, update_both, 
         check_graph(graph)
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("on_duplicate", ["replace", "add"])
+@in_turn(directed=[True, False], on_duplicate=["replace", "add"])
 def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_both, directed, on_duplicate):
     """Once it has sorted them; edges that are there, new ones, and deleted ones that come back."""
     graph, twin = twins(directed=directed, weighted=True)

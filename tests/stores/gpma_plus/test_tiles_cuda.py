@@ -13,6 +13,7 @@ from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.stores.gpma_plus.cuda import insert_buckets
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
+from tests.crossed import thorough
 from tests.stores.gpma_plus.test_update_cuda import on_device, pairs_of
 from tests.stores.planned import PlannedGraph, plan_updates
 from tests.stores.tuned import BY_ROWS, BY_TILES, PARTITIONED, retune
@@ -350,7 +351,7 @@ def test_updates_as_they_come(device, tiles, widen_ranges, compare, rng):
         compare(name, graph, batch)
 
 
-@pytest.mark.parametrize("spread", [1, 40, 200])
+@pytest.mark.parametrize("spread", [1, thorough(40), 200])
 def test_leaves_of_many_rows(device, tiles, widen_ranges, compare, rng, spread):
     """Keys move edges past the ends of rows, at most of one vertex in ``spread``, in leaves with and without room."""
     widen_ranges(spread % 3)

@@ -14,6 +14,7 @@ from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 from dynstore.typing import MAX_INT32
+from tests.crossed import in_turn
 from tests.stores.planned import plan_updates
 
 
@@ -299,8 +300,7 @@ def test_a_new_vertex_gets_its_edges(device, directed):
     check_graph(graph)
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("length", [32, 33, 64, 65, 511, "of a warp", "of all blocks"])
+@in_turn(length=[32, 33, 64, 65, 511, "of a warp", "of all blocks"], directed=[True, False])
 def test_rows_far_apart(device, directed, length):
     """Ranges of empty rows that are too long for a lane, inside windows, at their edges, and behind the last."""
     from dynstore.stores.pma.cuda import row_offsets

@@ -99,8 +99,8 @@ def test_pages_on_the_device_make_room_for_updates(
 ) -> None:
     """Those of both orientations go, and the update is made; if memory still runs out, the graph is as it was."""
     monkeypatch.setattr(Backend, "free_bytes", lambda _: 1 << 20)
-    size, delta = (4000, 300) if backend_name == "cpu" else (800, 60)
-    most, count = size // 30, (size // 2 if is_large else 20)
+    size, most, delta = (4000, 133, 300) if backend_name == "cpu" else (300, 20, 60)
+    count = (size // 2 if backend_name == "cpu" else size) if is_large else 20
     G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": delta})
     G.insert_edges(some_edges(size, most=most))
     edges = some_edges(count, seed=2, most=most + 10)

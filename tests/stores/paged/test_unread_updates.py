@@ -10,8 +10,6 @@ from dynstore.testing.pair import Pair
 from tests.conftest import DEVICES
 from tests.crossed import crossed
 
-VERTICES = 20
-
 
 class Unread(Pair):
     """A graph that updates do not compare with its model."""
@@ -26,7 +24,8 @@ def test_updates_that_no_read_comes_between(
 ) -> None:
     """New edges, edges of each run and of pages, and edges that were deleted there, by all updates."""
     rng = np.random.default_rng(3)  # it leads to all states
-    options: dict[str, Any] = {"delta_edges": 140, "density": 0.5, "page_bits": 5}
+    vertices, most, steps = (20, 140, 60) if backend_name == "cpu" else (12, 50, 16)
+    options: dict[str, Any] = {"delta_edges": most, "density": 0.5, "page_bits": 5}
     pair = Unread(transposed, store="paged", device=backend_name, directed=directed, weighted=weighted, **options)
     gone: list[tuple[int, int]] = []
     seen: set[tuple[bool, bool, bool]] = set()  # dead slots in pages, dead edges in the large run, a small run
@@ -39,12 +38,12 @@ def test_updates_that_no_read_comes_between(
         return np.array(edges, np.int64).reshape(-1, 2)[numbers]
 
     def draw() -> tuple[np.ndarray, ...]:
-        fresh = rng.integers(0, VERTICES, (int(rng.integers(4)), 2))
+        fresh = rng.integers(0, vertices, (int(rng.integers(4)), 2))
         return tuple(np.concatenate((fresh, some(sorted(pair.model.edges), 3), some(gone, 2))).T)
 
-    for count in (300, 60):
-        pair.update("insert_edges", with_weights(*rng.integers(0, VERTICES, (2, count))))
-    for _ in range(60 if backend_name == "cpu" else 16):
+    for count in (2 * most + 20, most // 2 - 10):
+        pair.update("insert_edges", with_weights(*rng.integers(0, vertices, (2, count))))
+    for _ in range(steps):
         leaving = draw()
         gone += set(zip(*(column.tolist() for column in leaving), strict=True)) & pair.model.edges.keys()
         how = str(rng.choice(["replace", "add"]))

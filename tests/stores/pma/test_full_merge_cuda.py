@@ -17,6 +17,7 @@ from dynstore.stores.gpma_plus.store import GPMAPlusStore
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
+from tests.crossed import in_turn
 from tests.stores.planned import plan_updates
 from tests.stores.tuned import BY_ROWS
 
@@ -47,8 +48,7 @@ def fresh_slots(monkeypatch):
     monkeypatch.setattr(update, "plan_insert", plan_insert)
 
 
-@pytest.mark.parametrize("density", DENSITIES)
-@pytest.mark.parametrize("weighted", [False, True])
+@in_turn(density=list(DENSITIES), weighted=[False, True])
 @pytest.mark.usefixtures("fresh_slots")
 def test_slots_are_those_of_the_host(device, launches, density, weighted):
     """Leaves without keys, with one, and with many; dead keys, edges that are there, keys behind all; deletions."""
@@ -78,8 +78,7 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
     assert lists == ({listing} if weighted else {listing, IN_LISTS})
 
 
-@pytest.mark.parametrize("kernels", ["one", "several", "planned"])
-@pytest.mark.parametrize("seed", range(4))
+@in_turn(seed=range(4), kernels=["one", "several", "planned"])
 @pytest.mark.usefixtures("fresh_slots")
 def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, seed, kernels):
     """Edges that come back, some of them neighbours or at the edges of leaves, and new ones between them."""
@@ -122,7 +121,7 @@ def test_in_edges_grow_with_their_out_edges(device, directed, dtype):
 @pytest.mark.parametrize("hub", [False, True])
 def test_a_growth_that_fails_leaves_the_graph_as_it_was(device, monkeypatch, hub):
     """Whichever allocation fails, or kernel that is to be loaded; also where a leaf gets too many keys."""
-    src, dst = np.divmod(2 * np.arange(240, dtype=np.int32), 40)
+    src, dst = np.divmod(2 * np.arange(120, dtype=np.int32), 40)
     hubs = np.zeros(38 * hub, np.int32), np.arange(38 * hub, dtype=np.int32)
     batch = np.r_[src, hubs[0]], np.r_[dst + np.int32(1), hubs[1]]
     for check in (for_every_allocation, for_every_kernel):

@@ -1,10 +1,10 @@
 """Keys that are shifted into leaves on CUDA, against the rule written down for one key at a time."""
 
 import numpy as np
-import pytest
 
 from dynstore import DynamicGraph
 from dynstore.testing.invariants import check_graph, host_arrays
+from tests.crossed import crossed
 
 LEAF = 32
 
@@ -44,9 +44,7 @@ def insert_by_rule(slots, batch):
     return leaves, moved
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("degree", [3, 60])
+@crossed(degree=[3, 60], vertex_dtype=["int32", "int64"], weighted=[False, True])
 def test_elements_move_up_to_the_nearest_gap(device, degree, vertex_dtype, weighted):
     """In leaves of many rows and of one, after deletions that leave gaps anywhere, again and again."""
     rng, vertices = np.random.default_rng(degree), 1200 // degree

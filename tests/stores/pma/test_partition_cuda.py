@@ -16,6 +16,7 @@ from dynstore.batches.unsorted import RawEdges
 from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
+from tests.crossed import crossed
 from tests.stores.planned import plan_updates
 from tests.stores.tuned import PARTITIONED, retune
 
@@ -159,9 +160,7 @@ def test_ranges_are_some_slots_each_where_there_are_more_slots_than_ranges(devic
     assert partition.RANGES // 4 < ranges.max() < partition.RANGES
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("planned", [False, True])
+@crossed(directed=[True, False], dtype=[np.int32, np.int64], planned=[False, True])
 def test_ordered_updates_write_the_same_slots(device, partition, launches, directed, dtype, planned):
     """As those of the rows as they came: with repeated rows, self-loops, dead edges and missing ones."""
     graph = make_graph(device, dtype, directed)

@@ -12,6 +12,7 @@ from dynstore.stores.slab_hash.slabs import FREE, SlabTable
 from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
 from tests.conftest import PROFILE
+from tests.crossed import in_turn, thorough
 
 INSERTING, DELETING, PLANNING = ["k_insert_batch"], ["k_delete_batch"], ["k_plan_update", "k_insert_edges"]
 COLUMNS = ("slabs", "heads", "dirty", "unused")
@@ -192,8 +193,7 @@ def test_rows_that_are_emptied_at_once_give_their_slabs_back(device):
     assert max(int(graph._out._table.state[FREE]), 0) == 0
 
 
-@pytest.mark.parametrize("why", ["id", "chain", "pool"])
-@pytest.mark.parametrize("reuse", [True, False])
+@in_turn(why=["id", "chain", "pool"], reuse=[True, False])
 def test_all_that_was_written_is_taken_back(device, monkeypatch, why, reuse):
     """Keys at free places and at tombstones, slabs from the stack and new ones, tables of rows without one."""
     src, dst = np.repeat(np.arange(3, dtype=np.int32), [70, 30, 20]), np.r_[:70, :30, :20].astype(np.int32)
@@ -256,9 +256,18 @@ def test_batches_of_nothing(device):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"reuse_tombstones": False, "max_chain": 9}, {"load_factor": 6.0}, {"max_chain": 1}]
+    ("options", "directed"),
+    [
+        ({}, True),
+        ({"reuse_tombstones": False, "max_chain": 9}, False),
+        ({"load_factor": 6.0}, True),
+        ({"max_chain": 1}, False),
+        thorough({}, False),
+        thorough({"reuse_tombstones": False, "max_chain": 9}, True),
+        thorough({"load_factor": 6.0}, False),
+        thorough({"max_chain": 1}, True),
+    ],
 )
-@pytest.mark.parametrize("directed", [True, False])
 def test_random_batches_do_what_a_dictionary_does(device, rng, options, directed, monkeypatch):
     """After deletions too; the first one is planned, and those that make chains too long."""
     pair, planned = Pair(store="slab_hash", device=device, directed=directed, capacity=20_000, **options), []
@@ -266,8 +275,7 @@ def test_random_batches_do_what_a_dictionary_does(device, rng, options, directed
     monkeypatch.setattr(store, "plan_insert", lambda *args: (planned.append(pair.graph.version), plan(*args))[1])
     monkeypatch.setattr(store, "plan_delete", None)
     pair.update("insert_vertices", [49])
-    short = PROFILE != "thorough" and device == "cuda-sim" and not directed  # each edge is two there
-    for step in range(4 if short else 8):
+    for step in range(4 if PROFILE != "thorough" and device == "cuda-sim" else 8):
         src, dst = (column.astype(np.int32) for column in rng.integers(0, 50, (2, 120)) % (step * 4 + 20))
         src //= 5
         some = np.r_[src[::3], src[:9]], np.r_[dst[::3], dst[9:18]]
