@@ -49,6 +49,7 @@ LAYERS = [
     ("graph.exchanges",),
     ("graph.operations",),
     ("graph.state",),
+    ("graph.checking",),
     ("graph.saving",),
     ("graph.conversions", "graph.versions.view"),
     ("graph.versions.pinned",),

@@ -23,7 +23,7 @@ from dynstore.durable.reading import LogReader, damaged, list_segments
 from dynstore.durable.replaying import replay
 from dynstore.errors import InputError, LogError, SavedGraphError
 from dynstore.graph import DynamicGraph
-from dynstore.graph.saving import read_state, write_state
+from dynstore.graph.saving import made_of_state, read_state, write_state
 
 if TYPE_CHECKING:
     from dynstore.files import Files
@@ -215,10 +215,7 @@ def restore(
         raise InputError(
             f"{caller}: version is {until}; the log reaches back to version {manifest.checkpoints[0].version}"
         )
-    checkpoint, state, passed_over = _newest_state(caller, folder, reachable)
-    if frames is not None:
-        state.options["frames"] = frames
-    graph = DynamicGraph._of_state(state, device)
+    checkpoint, graph, passed_over = _newest_graph(caller, folder, reachable, device, frames)
     reader = LogReader(caller, folder, manifest.token, checkpoint.version, until)
     made = replay(caller, graph, reader)
     if until is not None and graph.version != until:
@@ -233,13 +230,18 @@ def restore(
     return Restored(graph, position, recovery, reader.last.first, min(reader.proven, end), end, reader.empty)
 
 
-def _newest_state(caller: str, folder: Path, checkpoints: list[Checkpoint]) -> tuple[Checkpoint, GraphState, list[str]]:
+def _newest_graph(
+    caller: str, folder: Path, checkpoints: list[Checkpoint], device: Device, frames: Frames | None
+) -> tuple[Checkpoint, DynamicGraph, list[str]]:
+    """Make the graph of the newest checkpoint that is whole; also return what is wrong with newer ones."""
     problems: list[str] = []
     for checkpoint in reversed(checkpoints):
         try:
             state = read_state(folder / checkpoint.name)
+            if frames is not None:
+                state.options["frames"] = frames
             if state.version == checkpoint.version:
-                return checkpoint, state, problems
+                return checkpoint, made_of_state(DynamicGraph, folder / checkpoint.name, state, device), problems
             problems.append(f"{checkpoint.name} has version {state.version}")
         except SavedGraphError as error:
             problems.append(str(error))

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.errors import InputError
-from dynstore.graph.saving import ENDS, TEXT, decoded_strings, encoded_columns
+from dynstore.graph.checking import decoded_strings
+from dynstore.graph.saving import ENDS, TEXT, encoded_columns
 from dynstore.graph.state import EXTRA
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def decode(head: Head, payload: np.ndarray) -> Change:
         array = payload[start:end].view(dtype)
         if name.endswith(ENDS) and f".{EXTRA}" not in name:  # users may have chosen any name
             name = name.removesuffix(ENDS)
-            array = decoded_strings(columns.pop(name + TEXT), array)
+            array = decoded_strings(name, columns.pop(name + TEXT), array)
         columns[name] = array
         start = end
     return Change(head.kind, head.rows, arguments, columns, position)
