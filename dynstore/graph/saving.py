@@ -42,6 +42,7 @@ __all__ = [
     "FORMAT",
     "KIND",
     "MANIFEST",
+    "MISREAD",
     "TEXT",
     "Savable",
     "Saving",
