@@ -25,7 +25,7 @@ MAX_PARAMETERS = 8  # of a device function: arrays that go together are one reco
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
 LAYERS = [
     ("errors", "config", "files", "interrupts", "typing"),
-    ("arguments", "bars", "bits", "caches", "compilations", "locks", "pinned_memory", "pins", "scratch"),
+    ("arguments", "bars", "bits", "caches", "compilations", "locks", "pinned_memory", "pins", "scratch", "terminal"),
     ("host_compiler",),
     ("cuda",),
     ("backend",),
@@ -49,6 +49,7 @@ LAYERS = [
     ("graph.exchanges",),
     ("graph.operations",),
     ("graph.state",),
+    ("graph.checking",),
     ("graph.saving",),
     ("graph.conversions", "graph.versions.view"),
     ("graph.versions.pinned",),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
+from dynstore.durable.checking import BOUNDS, INSERTED, NAMES, VERTICES, check_change, check_numbers, is_exchange
 from dynstore.durable.records import Change
 from dynstore.errors import InputError
 from dynstore.graph.records import WEIGHT
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["as_change", "exchange_as_change", "make_change"]
 
 ENDS = ("source", "destination", None)
-# The arguments that are batches of edges, and whether these are inserted.
-INSERTED = {"edges": True, "insert": True, "delete": False}
-# Those that name a frame's columns, or are one.
-NAMES = ("source", "destination", "weight", "time")
-# Of an exchange that names no new ids: V afterwards.
-VERTICES = "num_vertices"
-# Those that are times.
-BOUNDS = ("before", "expire_before")
 INT32 = np.iinfo(np.int32)
 
 
@@ -78,8 +71,17 @@ def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple
 
 
 def make_change(graph: DynamicGraph, change: Change) -> None:
-    """Make a graph's update anew."""
-    if "leaving.source" in change.columns:
+    """Make a graph's update anew.
+
+    Raises
+    ------
+    RecordError
+        For a change that no update of this graph can have logged; nothing is changed then.
+    InputError
+        If the graph refuses the update.
+    """
+    check_change(graph, change)
+    if is_exchange(change):
         _exchange(graph, change)
         return
     arguments = dict(change.arguments)
@@ -167,6 +169,7 @@ def _exchange(graph: DynamicGraph, change: Change) -> None:
     else:
         entering = columns["entering.source"], columns["entering.destination"]
         _, naming = graph.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
+    check_numbers(change, naming.num_vertices)
 
     def brought(name: str) -> Any:
         array = columns.get(name)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dynstore.arguments import check_count, check_name
 from dynstore.durable.folder import (
-    LOCK,
     MANIFEST,
     Manifest,
     Recovery,
     add_checkpoint,
-    lock,
+    make_folder,
     read_manifest,
+    refuse_links,
+    refuse_others,
     restore,
     tidy,
 )
 from dynstore.durable.graph import DurableGraph
-from dynstore.durable.log import SEGMENT_HEAD, SYNC, Log, Sync, segment_name
+from dynstore.durable.locking import lock_folder
+from dynstore.durable.log import SYNC, Log, Sync
 from dynstore.durable.records import encode
 from dynstore.errors import InputError, InputTypeError, LogError, type_name
 from dynstore.files import FILES, Files
@@ -155,11 +157,13 @@ class Database:
         if (self.path / MANIFEST).exists():
             graph_options = {**graph_options, "capacity": None}
         empty = DynamicGraph(**graph_options)  # refuses bad options before anything is written
-        _make_folder(files, self.path)
+        make_folder(files, self.path)
         self._checkpointed = 0  # bytes of the log when the last checkpoint began
+        if not (self.path / MANIFEST).exists():
+            refuse_others(self.path)
         with ExitStack() as undo:
-            self._lock = lock(self.path)
-            undo.callback(os.close, self._lock)
+            self._lock = lock_folder("open", self.path)
+            undo.callback(self._lock.take_back)
             is_there = (self.path / MANIFEST).exists()
             graph = self._load(empty, graph_options, undo) if is_there else self._begin(empty, undo)
             undo.pop_all()
@@ -167,7 +171,7 @@ class Database:
 
     def _begin(self, graph: DynamicGraph, undo: ExitStack) -> DynamicGraph:
         """Begin with an empty graph in a new folder."""
-        _refuse_others(self.path)
+        refuse_others(self.path)  # another process may have had the folder until now
         fresh = Manifest.fresh()
         self._log = Log(self._files, self.path, fresh.token, self.sync)
         undo.callback(self._log.close)
@@ -179,6 +183,7 @@ class Database:
     def _load(self, empty: DynamicGraph, graph_options: dict[str, Any], undo: ExitStack) -> DynamicGraph:
         """Make the graph of the folder again, and go on with its log."""
         self._manifest = read_manifest("open", self.path)
+        refuse_links("open", self.path)
         frames = graph_options.get("frames")
         restored = restore("open", self.path, self._manifest, self._device, frames)
         own, wanted = restored.graph._options(), empty._options()
@@ -241,6 +246,7 @@ class Database:
         InputError
             If ``position`` is not bytes, or is empty.
         """
+        self._refuse_forked("positioned")
         if not isinstance(position, bytes) or not position:
             raise InputError(f"positioned: position is {position!r}; wanted bytes, at least one")
         outer, self._given = self._given, position
@@ -267,6 +273,7 @@ class Database:
         InputError
             If the log does not reach back so far.
         """
+        self._refuse_forked("at")
         wanted = check_count("at", "version", version)
         with self._turn:
             return restore("at", self.path, self._manifest, self._device, self.graph.frames, wanted).graph
@@ -280,8 +287,7 @@ class Database:
         :meth:`await_record` before it writes. So the graph never has a version that the log does not have.
         """
         log, graph, before = self._log, self.graph, self.graph.version
-        if os.getpid() != self._process:
-            raise LogError(f"{change.kind}: {str(self.path)!r} was opened by another process; the update is not made")
+        self._refuse_forked(change.kind)
         if before != log.version:
             log.kill(f"the graph has version {before} by an update that was not logged")
         log.check(change.kind)
@@ -333,7 +339,21 @@ class Database:
         LogError
             If the log cannot be synced. All further updates raise it, too.
         """
+        self._refuse_forked("flush")
         self._log.flush("flush")
+
+    def _refuse_forked(self, caller: str) -> None:
+        """Refuse a process that was forked while the database was open: its parent writes to the same files.
+
+        Raises
+        ------
+        LogError
+        """
+        if os.getpid() != self._process:
+            raise LogError(
+                f"{caller}: {str(self.path)!r} was opened by process {self._process}, and this is process "
+                f"{os.getpid()}, which was forked; nothing is done. Open a database in the process that uses it"
+            )
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -347,6 +367,7 @@ class Database:
         OSError
             If the checkpoint cannot be written. The database is as it was.
         """
+        self._refuse_forked("checkpoint")
         self._log.flush("checkpoint")
         self._join()
         self._write_checkpoint(self._state(), self._position)
@@ -390,12 +411,14 @@ class Database:
     def close(self) -> None:
         """Sync the log and close it; wait for a checkpoint that is being written. The graph can still be read.
 
+        A process that was forked while the database was open closes nothing: it is its parent's.
+
         Raises
         ------
         LogError
             If the log cannot be synced. It is closed nevertheless.
         """
-        if self._lock < 0:
+        if self._lock.descriptor < 0 or os.getpid() != self._process:
             return
         self._join()
         try:
@@ -403,8 +426,7 @@ class Database:
                 self._log.flush("close")
         finally:
             self._log.close()
-            os.close(self._lock)
-            self._lock = -1
+            self._lock.release()
 
 
 def _positive(name: str, value: int) -> int:
@@ -417,27 +439,3 @@ def _positive(name: str, value: int) -> int:
 def _same(one: Any, other: Any) -> bool:
     """Whether two options are equal; columns of edges are so in the same order, as tuples of columns have no names."""
     return bool(one == other) and (not isinstance(one, dict) or list(one) == list(other))
-
-
-def _make_folder(files: Files, path: Path) -> None:
-    if path.is_dir():
-        return
-    if path.exists():
-        raise InputError(f"open: {str(path)!r} is a file; wanted a folder")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"open: there is no folder {str(path.parent)!r}; make it first")
-    files.make_folder(path)
-    files.sync_folder(path.parent)
-
-
-def _refuse_others(path: Path) -> None:
-    """Refuse a folder that has more than what a crash leaves of a new database."""
-    known = (LOCK, f"{MANIFEST}.part", segment_name(1))
-    for file in path.iterdir():
-        left = file.name in known or file.name.startswith((".ckpt-", "ckpt-" + "0" * 16))
-        with suppress(OSError):
-            left = left and (file.is_dir() or file.stat().st_size <= SEGMENT_HEAD or file.name == known[1])
-        if not left:
-            raise InputError(
-                f"open: {str(path)!r} has no {MANIFEST}, but {file.name!r}; wanted a database, or an empty folder"
-            )

@@ -1,7 +1,8 @@
 """A database's folder: which files there are, how the graph comes back from them, how checkpoints get there.
 
-- ``MANIFEST``: JSON with the log's token, the checkpoints (version, the position of the update's source), and a
-  checksum. It is replaced as a whole.
+- ``MANIFEST``: JSON with the log's token, the checkpoints (version, the position of the update's source), the version
+  of dynstore that has written it, and a checksum. It is replaced as a whole. Format 2 did not say who wrote it, and its
+  records did not say whether times were date-times.
 - ``ckpt-<version>``: the graph at that version, as :meth:`dynstore.DynamicGraph.save` writes it.
 - ``log-<first>.wal``: the updates since the oldest checkpoint; see :mod:`dynstore.durable.log`.
 - ``LOCK``: locked while the folder is open.
@@ -10,20 +11,23 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import secrets
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dynstore.durable.locking import LOCK
+from dynstore.durable.log import SEGMENT_HEAD, segment_name
 from dynstore.durable.reading import LogReader, damaged, list_segments
 from dynstore.durable.replaying import replay
-from dynstore.errors import InputError, LogError, SavedGraphError
+from dynstore.errors import InputError, SavedGraphError, shown
 from dynstore.graph import DynamicGraph
-from dynstore.graph.saving import read_state, write_state
+from dynstore.graph.saving import MISREAD, made_of_state, read_regular, read_state, write_state
 
 if TYPE_CHECKING:
     from dynstore.files import Files
@@ -31,21 +35,23 @@ if TYPE_CHECKING:
     from dynstore.typing import Device, Frames
 
 __all__ = [
-    "LOCK",
     "MANIFEST",
     "Checkpoint",
     "Manifest",
     "Recovery",
     "Restored",
     "add_checkpoint",
-    "lock",
+    "make_folder",
     "read_manifest",
+    "refuse_links",
+    "refuse_others",
     "restore",
     "tidy",
 ]
 
-MANIFEST, LOCK, PART = "MANIFEST", "LOCK", ".part"
-KIND, FORMAT = "dynstore-database", 2
+MANIFEST, PART = "MANIFEST", ".part"
+KIND, FORMAT, OLDEST = "dynstore-database", 3, 2
+TOKEN = re.compile("[0-9a-f]{32}")
 
 
 class Checkpoint(NamedTuple):
@@ -76,20 +82,44 @@ class Manifest:
         """Return one of the checkpoints up to a version."""
         return Manifest(self.token, tuple(each for each in self.checkpoints if each.version <= version))
 
+    def checked(self) -> Manifest:
+        """Return it; refuse values that none can have.
+
+        Raises
+        ------
+        ValueError
+        """
+        if not isinstance(self.token, str) or not TOKEN.fullmatch(self.token):
+            raise ValueError(f"the token is {shown(self.token)}; wanted 32 digits")
+        versions = [each.version for each in self.checkpoints]
+        if not versions:
+            raise ValueError("it has no checkpoints")
+        if {*map(type, versions)} != {int} or versions[0] < 0 or versions != sorted(set(versions)):
+            raise ValueError(f"the checkpoints have the versions {shown(versions)}; wanted integers that ascend")
+        return self
+
     def write(self, files: Files, folder: Path) -> None:
         """Replace the manifest in a folder; it lasts then."""
         part = folder / (MANIFEST + PART)
-        files.write_new(part, _dump(self.token, self.checkpoints))
+        files.write_new(part, _dump(_document(self.token, self.checkpoints)))
         files.rename(part, folder / MANIFEST)
         files.sync_folder(folder)
 
 
-def _dump(token: str, checkpoints: tuple[Checkpoint, ...]) -> bytes:
-    content: dict[str, Any] = {"kind": KIND, "format": FORMAT, "token": token}
-    content["checkpoints"] = [
+def _document(token: str, checkpoints: tuple[Checkpoint, ...]) -> dict[str, Any]:
+    from dynstore import __version__
+
+    listed = [
         {"version": each.version, "position": None if each.position is None else each.position.hex()}
         for each in checkpoints
     ]
+    head = {"kind": KIND, "format": FORMAT, "written_by": f"dynstore {__version__}"}
+    return {**head, "token": token, "checkpoints": listed}
+
+
+def _dump(document: dict[str, Any]) -> bytes:
+    """Return a manifest with its checksum as it is written."""
+    content = {name: value for name, value in document.items() if name != "checksum"}
     content["checksum"] = f"crc32:{zlib.crc32(json.dumps(content).encode()):08x}"
     return (json.dumps(content, indent=2) + "\n").encode()
 
@@ -104,7 +134,7 @@ def read_manifest(caller: str, folder: Path) -> Manifest:
     """
     file = folder / MANIFEST
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except (FileNotFoundError, NotADirectoryError):
         wanted = "wanted a folder that dynstore.open has made"
         raise SavedGraphError(f"{caller}: no file {str(file)!r}; {wanted}") from None
@@ -113,43 +143,73 @@ def read_manifest(caller: str, folder: Path) -> Manifest:
     try:
         document = json.loads(content)
         found = document["kind"], document["format"]
-        if found == (KIND, FORMAT):
-            listed = [
-                Checkpoint(each["version"], None if each["position"] is None else bytes.fromhex(each["position"]))
-                for each in document["checkpoints"]
-            ]
-            manifest = Manifest(document["token"], tuple(listed))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise damaged(caller, file, "it is no manifest") from None
-    if found != (KIND, FORMAT):
-        raise SavedGraphError(
-            f"{caller}: {str(file)!r} has kind {found[0]!r} and format {found[1]!r}; "
-            f"this dynstore reads {KIND!r}, {FORMAT}"
-        )
-    if not manifest.checkpoints or _dump(manifest.token, manifest.checkpoints) != content:
-        raise damaged(caller, file, "it does not match its checksum")
-    return manifest
+        is_ours = found[0] == KIND and type(found[1]) is int and OLDEST <= found[1] <= FORMAT
+        if is_ours and _dump(document) != content:
+            raise damaged(caller, file, "it does not match its checksum")
+        if is_ours:
+            return Manifest(document["token"], tuple(map(_checkpoint, document["checkpoints"]))).checked()
+    except SavedGraphError:
+        raise
+    except MISREAD as error:
+        raise damaged(caller, file, f"it is no manifest: {error}") from None
+    writer = document.get("written_by", "an unknown dynstore")
+    raise SavedGraphError(
+        f"{caller}: {str(file)!r} has kind {found[0]!r} and format {found[1]!r}, written by {writer}; this dynstore "
+        f"reads {KIND!r}, formats {OLDEST} to {FORMAT}"
+    )
 
 
-def lock(path: Path) -> int:
-    """Lock a folder until the returned descriptor is closed, or the process ends.
+def _checkpoint(listed: dict[str, Any]) -> Checkpoint:
+    position = listed["position"]
+    return Checkpoint(listed["version"], None if position is None else bytes.fromhex(position))
+
+
+def make_folder(files: Files, path: Path) -> None:
+    """Make the folder of a database, unless it is there.
 
     Raises
     ------
-    LogError
-        If it is locked already.
+    InputError, FileNotFoundError
+        If it cannot be one.
     """
-    import fcntl
+    if path.is_dir():
+        return
+    if path.exists():
+        raise InputError(f"open: {str(path)!r} is a file; wanted a folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"open: there is no folder {str(path.parent)!r}; make it first")
+    files.make_folder(path)
+    files.sync_folder(path.parent)
 
-    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        raise LogError(
-            f"open: {str(path)!r} is open already, in this process or another one; wanted one at a time"
-        ) from error
-    return file
+
+def refuse_others(path: Path) -> None:
+    """Refuse a folder that has more than what a crash leaves of a new database.
+
+    Raises
+    ------
+    InputError
+    """
+    known = (LOCK, f"{MANIFEST}.part", segment_name(1))
+    for file in path.iterdir():
+        left = file.name in known or file.name.startswith((".ckpt-", "ckpt-" + "0" * 16))
+        with suppress(OSError):
+            left = left and (file.is_dir() or file.stat().st_size <= SEGMENT_HEAD or file.name == known[1])
+        if not left:
+            raise InputError(
+                f"open: {str(path)!r} has no {MANIFEST}, but {file.name!r}; wanted a database, or an empty folder"
+            )
+
+
+def refuse_links(caller: str, folder: Path) -> None:
+    """Refuse a folder in which a link would lead what is written to a file elsewhere.
+
+    Raises
+    ------
+    SavedGraphError
+    """
+    for path in (folder / LOCK, folder / (MANIFEST + PART), *folder.glob("log-*.wal")):
+        if path.is_symlink():
+            raise SavedGraphError(f"{caller}: {str(path)!r} is a link; wanted a file in the folder of the database")
 
 
 # ---------------------------------------------------------------------- reading
@@ -215,10 +275,7 @@ def restore(
         raise InputError(
             f"{caller}: version is {until}; the log reaches back to version {manifest.checkpoints[0].version}"
         )
-    checkpoint, state, passed_over = _newest_state(caller, folder, reachable)
-    if frames is not None:
-        state.options["frames"] = frames
-    graph = DynamicGraph._of_state(state, device)
+    checkpoint, graph, passed_over = _newest_graph(caller, folder, reachable, device, frames)
     reader = LogReader(caller, folder, manifest.token, checkpoint.version, until)
     made = replay(caller, graph, reader)
     if until is not None and graph.version != until:
@@ -233,13 +290,18 @@ def restore(
     return Restored(graph, position, recovery, reader.last.first, min(reader.proven, end), end, reader.empty)
 
 
-def _newest_state(caller: str, folder: Path, checkpoints: list[Checkpoint]) -> tuple[Checkpoint, GraphState, list[str]]:
+def _newest_graph(
+    caller: str, folder: Path, checkpoints: list[Checkpoint], device: Device, frames: Frames | None
+) -> tuple[Checkpoint, DynamicGraph, list[str]]:
+    """Make the graph of the newest checkpoint that is whole; also return what is wrong with newer ones."""
     problems: list[str] = []
     for checkpoint in reversed(checkpoints):
         try:
             state = read_state(folder / checkpoint.name)
+            if frames is not None:
+                state.options["frames"] = frames
             if state.version == checkpoint.version:
-                return checkpoint, state, problems
+                return checkpoint, made_of_state(DynamicGraph, folder / checkpoint.name, state, device), problems
             problems.append(f"{checkpoint.name} has version {state.version}")
         except SavedGraphError as error:
             problems.append(str(error))

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.durable.log import SEGMENT_HEAD, read_segment_head, seed_of
-from dynstore.durable.records import HEAD, MAGIC, Head, checksum_of, decode, read_head
+from dynstore.durable.records import HEAD, MAGIC, Head, RecordError, checksum_of, decode, read_head
 from dynstore.errors import SavedGraphError
 
 if TYPE_CHECKING:
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
     from dynstore.durable.records import Change
 
-__all__ = ["Entry", "LogReader", "Segment", "damaged", "list_segments"]
+__all__ = ["Entry", "LogReader", "Segment", "bad_record", "damaged", "list_segments"]
 
 
 def damaged(caller: str, path: Path, problem: str) -> SavedGraphError:
     """Build the error for a folder or a file that cannot be read."""
     return SavedGraphError(f"{caller}: {str(path)!r} is damaged: {problem}")
+
+
+def bad_record(caller: str, path: Path, version: int, start: int, problem: object) -> SavedGraphError:
+    """Build the error for a record whose checksum is right, and which no update can have written."""
+    return damaged(caller, path, f"the record of version {version}, at byte {start}: {problem}")
 
 
 class Segment(NamedTuple):
@@ -44,8 +49,8 @@ class Entry:
 
 
 def list_segments(folder: Path) -> list[Segment]:
-    """Return the files of a log by the versions in their names."""
-    found = [(path.stem.removeprefix("log-"), path) for path in folder.glob("log-*.wal")]
+    """Return the files of a log by the versions in their names; a pipe or a folder of such a name is none."""
+    found = [(path.stem.removeprefix("log-"), path) for path in folder.glob("log-*.wal") if path.is_file()]
     return sorted(Segment(int(digits), path) for digits, path in found if digits.isdecimal())
 
 
@@ -119,7 +124,9 @@ class LogReader:
                 start = SEGMENT_HEAD
                 while start < size and (self.until is None or expected <= self.until):
                     head, end = self._next(file, start, size, expected)
-                    change = None if head is None or head.version <= self.since else self._change(file, head)
+                    change = None
+                    if head is not None and head.version > self.since:
+                        change = self._change(file, head, segment, start)
                     if head is None or (change is None and head.version > self.since):
                         self._end_at(segment, start, size, expected)
                         break
@@ -141,13 +148,16 @@ class LogReader:
         end = start + HEAD + head.length
         return (head, end) if end <= size else (None, start)
 
-    def _change(self, file: IO[bytes], head: Head) -> Change | None:
+    def _change(self, file: IO[bytes], head: Head, segment: Segment, start: int) -> Change | None:
         """Read the payload of a record; None if it does not match its checksum."""
         payload: np.ndarray[Any, Any] = np.empty(head.length, np.uint8)
         read = file.readinto(payload.data)  # type: ignore[attr-defined]
         if read != head.length or checksum_of([payload.data]) != head.checksum:
             return None
-        return decode(head, payload)
+        try:
+            return decode(head, payload)
+        except RecordError as error:
+            raise bad_record(self.caller, segment.path, head.version, start, error) from error
 
     def _end_at(self, segment: Segment, start: int, size: int, version: int) -> None:
         """End the log before a record that is not whole; refuse to if that record lasted once."""

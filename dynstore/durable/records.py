@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.errors import InputError
-from dynstore.graph.saving import ENDS, TEXT, decoded_strings, encoded_columns
+from dynstore.errors import InputError, shown, type_name
+from dynstore.graph.checking import decoded_strings
+from dynstore.graph.saving import ENDS, TEXT, encoded_columns
 from dynstore.graph.state import EXTRA
 
 if TYPE_CHECKING:
@@ -32,7 +33,19 @@ if TYPE_CHECKING:
 
     from dynstore.files import Buffer
 
-__all__ = ["HEAD", "KINDS", "MAGIC", "Change", "Head", "Record", "checksum_of", "decode", "encode", "read_head"]
+__all__ = [
+    "HEAD",
+    "KINDS",
+    "MAGIC",
+    "Change",
+    "Head",
+    "Record",
+    "RecordError",
+    "checksum_of",
+    "decode",
+    "encode",
+    "read_head",
+]
 
 KINDS = (
     "insert_edges",
@@ -52,6 +65,16 @@ HEAD = 64
 ALIGNMENT = 8
 # Bytes of a payload that get a checksum of their own: several threads make them.
 PIECE = 1 << 20
+# The dtypes that columns of records have.
+CODES = frozenset(
+    np.dtype(f"{kind}{size}").newbyteorder("<").str
+    for kind, sizes in (("i", (1, 2, 4, 8)), ("u", (1, 2, 4, 8)), ("f", (4, 8)))
+    for size in sizes
+)
+
+
+class RecordError(Exception):
+    """A record is whole, and no update can have written it; the message says why."""
 
 
 @dataclass(slots=True)
@@ -206,23 +229,68 @@ def decode(head: Head, payload: np.ndarray) -> Change:
 
     Raises
     ------
-    ValueError
+    RecordError
         If it is none.
     """
-    arguments, listed = json.loads(payload[: head.meta].tobytes())
-    start = head.meta + head.position
+    start, end = head.meta + head.position, len(payload)
+    if start > end:
+        raise RecordError(f"its description and its position are longer, {start} bytes, than the record, {end}")
+    arguments, listed = _read_meta(payload[: head.meta].tobytes())
     columns: dict[str, np.ndarray] = {}
     position = payload[head.meta : start].tobytes()
-    for name, dtype, count in listed:
+    for each in listed:
+        name, dtype, count = _described(each)
         start += -start % ALIGNMENT
-        end = start + count * np.dtype(dtype).itemsize
-        array = payload[start:end].view(dtype)
+        after = start + count * np.dtype(dtype).itemsize
+        if after > end:
+            raise RecordError(f"its column {name!r} of {count} {dtype} ends behind the record")
+        array = payload[start:after].view(dtype)
         if name.endswith(ENDS) and f".{EXTRA}" not in name:  # users may have chosen any name
             name = name.removesuffix(ENDS)
-            array = decoded_strings(columns.pop(name + TEXT), array)
+            array = _strings(name, columns.pop(name + TEXT, None), array)
+        if name in columns:
+            raise RecordError(f"its column {name!r} is there twice")
         columns[name] = array
-        start = end
+        start = after
+    start += -start % ALIGNMENT
+    if start != end:
+        raise RecordError(f"it has {end - start} bytes behind its columns")
     return Change(head.kind, head.rows, arguments, columns, position)
+
+
+def _read_meta(content: bytes) -> tuple[dict[str, Any], list[Any]]:
+    """Return the arguments of a record, and the list of its columns."""
+    try:
+        meta = json.loads(content)
+    except (ValueError, RecursionError):
+        raise RecordError("its description is no JSON") from None
+    if not isinstance(meta, list) or len(meta) != 2:
+        size = f" of {len(meta)}" if isinstance(meta, list) else ""
+        raise RecordError(f"its description is a {type_name(meta)}{size}; wanted a list of 2")
+    arguments, listed = meta
+    if not isinstance(arguments, dict):
+        raise RecordError(f"its arguments are a {type_name(arguments)}; wanted a dict")
+    if not isinstance(listed, list):
+        raise RecordError(f"its columns are a {type_name(listed)}; wanted a list")
+    return arguments, listed
+
+
+def _described(column: Any) -> tuple[str, str, int]:
+    """Return the name, the dtype and the items of a column."""
+    if isinstance(column, list) and [*map(type, column)] == [str, str, int]:
+        name, dtype, count = column
+        if dtype in CODES and count >= 0:
+            return name, dtype, count
+    raise RecordError(f"it has the column {shown(column)}; wanted a name, a dtype and how many items there are")
+
+
+def _strings(name: str, text: np.ndarray | None, ends: np.ndarray) -> np.ndarray:
+    if text is None or text.dtype != np.uint8 or ends.dtype != np.int64:
+        raise RecordError(f"its column {name!r} of strings has no text, or ends that are {ends.dtype}; wanted int64")
+    try:
+        return decoded_strings(name, text, ends)
+    except ValueError as error:
+        raise RecordError(str(error)) from error
 
 
 def _padding(length: int) -> bytes:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dynstore.durable.changes import make_change
-from dynstore.durable.reading import damaged
-from dynstore.durable.records import Change
+from dynstore.durable.checking import check_change
+from dynstore.durable.reading import bad_record, damaged
+from dynstore.durable.records import Change, RecordError
 from dynstore.errors import InputError
 from dynstore.snapshot import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from dynstore.durable.reading import Entry
     from dynstore.graph import DynamicGraph
@@ -22,6 +24,8 @@ __all__ = ["Replayed", "replay"]
 
 # The most rows that are put together into one update.
 FOLD_ROWS = 1 << 21
+# The updates that may be put together.
+FOLDED = ("insert_edges", "delete_edges")
 
 
 class Replayed(NamedTuple):
@@ -47,7 +51,7 @@ def replay(caller: str, graph: DynamicGraph, entries: Iterable[Entry]) -> Replay
     Raises
     ------
     SavedGraphError
-        If the graph refuses one of them, except for the last.
+        If the graph refuses one of them, except for the last, or no update can have written a record.
     OutOfMemoryError
     """
     return _Replay(caller, graph).run(entries)
@@ -66,6 +70,7 @@ class _Replay:
             if self._waiting and not (self._rows + entry.change.rows <= FOLD_ROWS and self._goes_with(entry)):
                 self._make()
             self._refuse_more(entry)
+            self._check(entry)
             self._waiting.append(entry)
             self._rows += entry.change.rows
             records, before = records + 1, position
@@ -75,29 +80,43 @@ class _Replay:
             return Replayed(records, position, None)
         return Replayed(records - 1, before, self._refused[0])
 
+    def _check(self, entry: Entry) -> None:
+        """Refuse a record that may wait for others and is none of this graph's."""
+        if entry.change.kind in FOLDED:
+            with self._naming(entry):
+                check_change(self.graph, entry.change)
+
+    @contextmanager
+    def _naming(self, entry: Entry) -> Iterator[None]:
+        try:
+            yield
+        except RecordError as error:
+            path, version = entry.segment.path, entry.head.version
+            raise bad_record(self.caller, path, version, entry.start, error) from error
+
     def _goes_with(self, entry: Entry) -> bool:
         """Whether an update can be put together with those that wait."""
         first, change = self._waiting[0].change, entry.change
-        if change.kind != first.kind or change.arguments != first.arguments:
+        if change.kind not in FOLDED or change.kind != first.kind or change.arguments != first.arguments:
             return False
         if [*map(_form, change.columns.items())] != [*map(_form, first.columns.items())]:
             return False
         if change.kind == "delete_edges":
             return True
-        if change.kind != "insert_edges" or self.graph.is_renumbered():  # new ids are numbered update by update
+        if self.graph.is_renumbered():  # new ids are numbered update by update
             return False
         return not self.graph.is_weighted() or change.arguments["on_duplicate"] == "replace"
 
     def _make(self) -> None:
         """Make the updates that wait."""
-        waiting, self._waiting, self._rows = self._waiting, [], 0
+        waiting, rows, self._waiting, self._rows = self._waiting, self._rows, [], 0
         if len(waiting) > 1:
             first = waiting[0].change
             columns = {
                 name: np.concatenate([entry.change.columns[name] for entry in waiting]) for name in first.columns
             }
             try:
-                make_change(self.graph, Change(first.kind, 0, first.arguments, columns))
+                make_change(self.graph, Change(first.kind, rows, first.arguments, columns))
             except InputError:
                 pass  # one of them is refused, or is allowed only by those before it
             else:
@@ -108,11 +127,12 @@ class _Replay:
             self._make_one(entry)
 
     def _make_one(self, entry: Entry) -> None:
-        try:
-            make_change(self.graph, entry.change)
-        except (InputError, TypeError) as error:
-            self._refused = entry, str(error)
-            return
+        with self._naming(entry):
+            try:
+                make_change(self.graph, entry.change)
+            except (InputError, TypeError) as error:
+                self._refused = entry, str(error)
+                return
         if self.graph.version != entry.head.version:
             self._refused = entry, f"it has made version {self.graph.version}"
 

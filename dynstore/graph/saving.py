@@ -20,15 +20,16 @@ import secrets
 import zlib
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from dynstore.arguments import check_flag
-from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
+from dynstore.backend import get_backend
+from dynstore.errors import InputError, InputTypeError, SavedGraphError, shown, type_name
 from dynstore.files import FILES, Files
+from dynstore.graph.checking import check_state, decoded_strings
 from dynstore.graph.options import DTYPES as EXTRA_DTYPES
-from dynstore.graph.records import TIME
 from dynstore.graph.state import EXTRA, GraphState, Reading, States
 from dynstore.interrupts import MemoryChecked
 from dynstore.typing import Device, Frames
@@ -41,15 +42,18 @@ __all__ = [
     "FORMAT",
     "KIND",
     "MANIFEST",
+    "MISREAD",
     "TEXT",
     "Savable",
     "Saving",
-    "decoded_strings",
     "encoded_columns",
+    "made_of_state",
+    "read_regular",
     "read_state",
     "write_state",
 ]
 
+S = TypeVar("S", bound=States)
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
 FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
 FORMAT_OF_TIMES = 3  # of graphs with times of edges
@@ -65,6 +69,9 @@ DTYPES = {
     f"id{ENDS}": ("<i8",),
     "deleted": ("|b1",),
 }
+EXTRA_CODES = tuple(np.dtype(name).newbyteorder("<").str for name in EXTRA_DTYPES)
+# What Python raises for JSON of other forms than ours.
+MISREAD = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class Savable(Reading):
@@ -124,11 +131,12 @@ class Saving(Savable, States):
         MissingDependencyError
             If the library for frames is not installed.
         """
+        folder = _folder("load", path)
         with MemoryChecked("load"):
-            state = read_state(_folder("load", path))
+            state = read_state(folder)
         if frames is not None:
             state.options["frames"] = frames
-        return cls._of_state(state, device)
+        return made_of_state(cls, folder, state, device)
 
 
 def _folder(caller: str, path: Any) -> Path:
@@ -246,23 +254,52 @@ def read_state(path: Path) -> GraphState:
     """Read a state to the host; see :meth:`Saving.load`."""
     manifest = _read_manifest(path)
     try:
-        columns = {part["name"]: _read_part(path, part) for part in manifest["parts"]}
+        columns = _read_parts(path, manifest["parts"])
         if f"id{TEXT}" in columns:
-            columns["id"] = decoded_strings(columns.pop(f"id{TEXT}"), columns.pop(f"id{ENDS}"))
+            columns["id"] = decoded_strings("id", columns.pop(f"id{TEXT}"), columns.pop(f"id{ENDS}"))
         state = GraphState(manifest["options"], manifest["num_vertices"], manifest["version"], columns)
-        _check_columns(state)
+        check_state(state)
     except KeyError as error:
         raise _damaged(path, f"there is no {error}") from error
-    except (TypeError, ValueError) as error:
+    except MISREAD as error:
         raise _damaged(path, str(error)) from error
     return state
+
+
+def made_of_state(kind: type[S], path: Path, state: GraphState, device: Device) -> S:
+    """Make a graph of a state that was read from a folder.
+
+    Raises
+    ------
+    InputError
+        For an unknown device.
+    SavedGraphError
+        If the options are those of no graph.
+    """
+    get_backend(device)
+    try:
+        return kind._of_state(state, device)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def read_regular(file: Path) -> bytes:
+    """Read a file; a pipe would be waited for, and a device never ends.
+
+    Raises
+    ------
+    OSError
+    """
+    if file.exists() and not file.is_file():
+        raise OSError(0, "it is no file")
+    return file.read_bytes()
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     """Read the manifest of a saved graph; refuse one that is damaged, foreign or newer."""
     file = path / MANIFEST
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_file() and (path.parent / MANIFEST).is_file():
             folder = str(path.parent)
@@ -287,64 +324,57 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"this dynstore reads formats {FORMAT} to {FORMAT_OF_TIMES}"
         )
     rest = {name: value for name, value in manifest.items() if name != "checksum"}
-    if manifest.get("checksum") != _checksum(_dump(rest)) or _dump(manifest) != content:
+    try:
+        is_whole = manifest.get("checksum") == _checksum(_dump(rest)) and _dump(manifest) == content
+    except MISREAD:  # nested too deeply to be written
+        is_whole = False
+    if not is_whole:
         raise _damaged(path, f"{MANIFEST} does not match its checksum")
     return manifest
 
 
+def _read_parts(path: Path, parts: Any) -> dict[str, np.ndarray]:
+    """Read the columns that a manifest lists, by name."""
+    if not isinstance(parts, list):
+        raise ValueError(f"the parts are a {type_name(parts)}; wanted a list")
+    columns: dict[str, np.ndarray] = {}
+    for part in parts:
+        if not _is_known(part):
+            raise ValueError(f"unknown part {shown(part)}")
+        if part["name"] in columns:
+            raise ValueError(f"the column {part['name']!r} is there twice")
+        columns[part["name"]] = _read_part(path, part)
+    return columns
+
+
+def _is_known(part: Any) -> bool:
+    """Whether an entry of a manifest describes a column, in a file beside it."""
+    if not isinstance(part, dict) or not isinstance(part.get("name"), str):
+        return False
+    codes = EXTRA_CODES if part["name"].startswith(EXTRA) else DTYPES.get(part["name"], ())
+    file, dtype, shape, size = (part.get(entry) for entry in ("file", "dtype", "shape", "bytes"))
+    if not isinstance(file, str) or file in ("", ".", "..") or Path(file).name != file or "\0" in file:
+        return False
+    if not isinstance(shape, list) or [*map(type, shape)] != [int] or type(size) is not int:
+        return False
+    return isinstance(dtype, str) and dtype in codes
+
+
 def _read_part(path: Path, part: dict[str, Any]) -> np.ndarray:
     """Read a column, and compare it with what the manifest says of it."""
-    name, file = part["name"], path / part["file"]
-    dtypes = EXTRA_DTYPES if name.startswith(EXTRA) else DTYPES[name]
-    if np.dtype(part["dtype"]) not in map(np.dtype, dtypes) or len(part["shape"]) != 1 or file.parent != path:
-        raise ValueError(f"unknown part {part}")
+    name, file = part["file"], path / part["file"]
     try:
+        if file.exists() and not file.is_file():
+            raise ValueError(f"{name} is no file")
         size = file.stat().st_size
         if size != part["bytes"]:
-            raise ValueError(f"{part['file']} has {size} bytes; wanted {part['bytes']}")
+            raise ValueError(f"{name} has {size} bytes; wanted {part['bytes']}")
         array = np.fromfile(file, part["dtype"])
     except OSError as error:
-        raise ValueError(f"cannot read {part['file']}: {error.strerror or error}") from error
-    if list(array.shape) != part["shape"] or _checksum(array) != part["checksum"]:
-        raise ValueError(f"{part['file']} does not match its checksum")
+        raise ValueError(f"cannot read {name}: {error.strerror or error}") from error
+    if array.nbytes != size or list(array.shape) != part["shape"] or _checksum(array) != part["checksum"]:
+        raise ValueError(f"{name} does not match its checksum")
     return array
-
-
-def decoded_strings(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return strings as an array of objects; the reverse of :func:`encoded_columns`."""
-    content, strings, start = text.tobytes(), np.empty(ends.shape[0], dtype=object), 0
-    for row, end in enumerate(ends.tolist()):
-        strings[row] = content[start:end].decode()
-        start = end
-    return strings
-
-
-def _check_columns(state: GraphState) -> None:
-    """Refuse columns that make no graph: kernels would read or write past the ends of arrays."""
-    options, columns, num_vertices = state.options, state.columns, state.num_vertices
-    if type(num_vertices) is not int or type(state.version) is not int:
-        raise ValueError(f"num_vertices is {num_vertices!r}, version {state.version!r}; wanted integers")
-    src, dst = columns["source"], columns["destination"]
-    wanted = {"source", "destination"} | ({"weight"} if options["weighted"] else set())
-    extra = {**options.get("edge_columns", {}), **({TIME: options["timestamps"]} if options.get("timestamps") else {})}
-    wanted |= {EXTRA + name for name in extra}
-    if options["renumber"] and num_vertices:
-        wanted.add("id")
-    if set(columns) - {"deleted"} != wanted:
-        raise ValueError(f"there are columns {sorted(columns)}; wanted {sorted(wanted)}")
-    lengths = {name: num_vertices if name in ("id", "deleted") else src.shape[0] for name in columns}
-    wrong = [name for name, length in lengths.items() if columns[name].shape[0] != length]
-    if wrong:
-        raise ValueError(f"column {wrong[0]!r} has {columns[wrong[0]].shape[0]} rows; wanted {lengths[wrong[0]]}")
-    if {str(src.dtype), str(dst.dtype)} != {options["vertex_dtype"]}:
-        raise ValueError(f"the edges are {src.dtype} and {dst.dtype}; wanted {options['vertex_dtype']}")
-    for name, dtype in extra.items():
-        if str(columns[EXTRA + name].dtype) != dtype:
-            raise ValueError(f"the edge column {name!r} is {columns[EXTRA + name].dtype}; wanted {dtype}")
-    if src.shape[0] and not (min(src.min(), dst.min()) >= 0 and max(src.max(), dst.max()) < num_vertices):
-        raise ValueError(f"an edge leads to a row that is not there; there are {num_vertices}")
-    if not np.all((src[1:] > src[:-1]) | ((src[1:] == src[:-1]) & (dst[1:] > dst[:-1]))):
-        raise ValueError("the edges are not in order")
 
 
 def _damaged(path: Path, problem: str) -> SavedGraphError:

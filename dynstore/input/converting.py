@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.errors import InputError
+from dynstore.input.arrow_memory import check_memory
 from dynstore.input.kinds import is_of, is_taken, kind_of, named_type, refusal
 from dynstore.input.objects import read_objects, texts_of, whole_numbers
 
@@ -30,10 +31,11 @@ def plain(caller: str, name: str, column: Any, role: Role) -> Any:
     InputTypeError
         For a kind that the role does not take, naming the column.
     InputError
-        For a null that conversion would hide, naming the row.
+        For a null that conversion would hide, naming the row; for a damaged column of Arrow.
     """
     if getattr(column, "ndim", 1) != 1:
         return column  # the reader refuses it
+    check_memory(caller, name, column)
     kind = kind_of(column)
     if not _length(column):
         return column if kind in ("integers", "floats") else np.empty(0, np.int32)
@@ -166,6 +168,9 @@ def coded(caller: str, name: str, column: Any) -> Coded:
     if missing.any():
         raise InputError(f"{caller}: `{name}` has a null at row {int(np.argmax(missing))}; wanted none")
     codes = codes.astype(np.int64)
+    if len(codes) and codes.max() >= len(categories):
+        row = int(codes.argmax())
+        raise InputError(f"{caller}: `{name}` has the category {codes[row]} at row {row}; there are {len(categories)}")
     if len(codes) < len(categories) // 8:
         used, codes = np.unique(codes, return_inverse=True)
     else:

@@ -67,7 +67,7 @@ def take_extra_columns(
         edges, given = _split_tuple(caller, edges, list(labels.values()), timed)
     elif is_frame(edges):
         _check_labels(caller, column_names(edges), list(labels.values()), timed)
-        edges = without_gaps(edges, [*(name for name in names if name is not None), *labels.values()])
+        edges = without_gaps(caller, edges, [*(name for name in names if name is not None), *labels.values()])
         given = tuple(edges[label] for label in labels.values())
     else:
         return edges, {}  # it is refused when it is read

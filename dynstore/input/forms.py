@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.input.arrow_memory import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,8 @@ def open_edges(caller: str, edges: Any, extra: Sequence[str] = ()) -> Any:
     Raises
     ------
     InputError
-        For rows that are not all pairs or all triples, and for tuples that can be read as rows and as columns.
+        For rows that are not all pairs or all triples, for tuples that can be read as rows and as columns, and for
+        streams that break off.
     """
     kind = type(edges)
     if kind is tuple and edges and type(edges[0]) is not tuple:
@@ -73,11 +75,20 @@ def open_edges(caller: str, edges: Any, extra: Sequence[str] = ()) -> Any:
         return edges
     import pyarrow
 
+    if isinstance(edges, pyarrow.RecordBatch):  # the protocol forgets how long buffers are
+        return pyarrow.Table.from_batches([edges])
+    reader = edges
+    if not isinstance(edges, pyarrow.RecordBatchReader):
+        try:
+            reader = pyarrow.RecordBatchReader.from_stream(edges)
+        except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
+            return edges
     try:
-        reader = pyarrow.RecordBatchReader.from_stream(edges)
-    except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
-        return edges
-    return reader.read_all()
+        return reader.read_all()
+    except MemoryError:
+        raise
+    except Exception as error:  # the producer's own, and Arrow's for batches that do not fit together
+        raise InputError(f"{caller}: edges, a {type_name(edges)}, cannot be read: {error}") from error
 
 
 def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...], extra: Sequence[str]) -> Any:
@@ -157,8 +168,11 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
     check_form(caller, edges)
     wanted = [name for name in names if name is not None]
     check_labels(caller, column_names(edges), wanted)
-    edges = without_gaps(edges, wanted)
-    return [(name, edges[name]) for name in wanted]
+    edges = without_gaps(caller, edges, wanted)
+    columns = [(name, edges[name]) for name in wanted]
+    for name, column in columns:
+        check_memory(caller, name, column)
+    return columns
 
 
 def check_form(caller: str, edges: Any) -> None:
@@ -314,13 +328,15 @@ def _is_on_host(column: Any) -> bool:
     return not hasattr(column, "__cuda_array_interface__") and not type(column).__module__.startswith("cudf.")
 
 
-def without_gaps(edges: Any, wanted: list[str]) -> Any:
+def without_gaps(caller: str, edges: Any, wanted: list[str]) -> Any:
     """Drop the rows of a table made by dynstore that are null in all wanted columns; other tables stay as they are."""
     if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
         if GAPS_MARK.encode() not in (edges.schema.metadata or {}):
             return edges
         import pyarrow.compute
 
+        for name, column in zip(edges.column_names, edges.columns, strict=True):
+            check_memory(caller, name, column)
         held = None
         for name in wanted:
             valid = pyarrow.compute.is_valid(edges[name])

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.ids.choices import read_choices
+from dynstore.input.arrow_memory import check_memory
 from dynstore.input.columns import as_signed, read_integers, read_numbers
 from dynstore.input.forms import check_labels, column_names, is_frame, length_of, on_gpu, open_edges, take_rows
 from dynstore.input.times import read_times
@@ -134,7 +135,9 @@ class OperationTable:
             raise InputTypeError(f"{self._caller}: {argument} is {name!r}; wanted the name of a column, a string")
         is_extra = argument == "edge_columns"  # its name is that in the graph
         check_labels(self._caller, self.names, [name], "" if is_extra else f". Name it: {argument}=...")
-        return self._ops[name]
+        column = self._ops[name]
+        check_memory(self._caller, name, column)
+        return column
 
     def _sized(self, argument: str, name: str) -> Any:
         column = self._column(argument, name)

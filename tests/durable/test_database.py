@@ -392,7 +392,7 @@ def test_a_forked_process_does_not_write(tmp_path: Path, monkeypatch: pytest.Mon
         assert db.graph.copy().database is None
         with monkeypatch.context() as patched:
             patched.setattr(os, "getpid", lambda: -1)
-            with pytest.raises(LogError, match=r"insert_edges: '.*' was opened by another process; the update is not"):
+            with pytest.raises(LogError, match=r"insert_edges: '.*' was opened by process \d+, and this is"):
                 db.graph.insert_edges([(0, 1)])
         db.graph.insert_edges([(0, 1)])
 

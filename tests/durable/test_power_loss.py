@@ -164,7 +164,7 @@ SITES = (
     "_begin_segment:sync",
     "_begin_segment:sync_folder",
     "_sync_now:sync",
-    "_make_folder:sync_folder",
+    "make_folder:sync_folder",
     "write:sync",
     "write:sync_folder",
     "_write_part:sync",
