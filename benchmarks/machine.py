@@ -92,7 +92,7 @@ def look_around() -> list[Finding]:
         Finding("cuDF", _version_of("cudf"), rapids),
         Finding("cuGraph", _version_of("cugraph"), rapids),
         Finding("cuGraph path", describe(), rapids),
-        Finding("pyarrow", _version_of("pyarrow"), "pip install 'dynstore[arrow]'"),
+        Finding("pyarrow", _version_of("pyarrow"), "pip install pyarrow"),
         Finding("SciPy", _version_of("scipy"), "pip install 'dynstore[bench]'"),
         Finding("NetworkX", _networkx(), "pip install 'dynstore[networkx]'"),
         Finding("device 'auto'", "cuda" if problem is None else f"cpu ({problem})"),

@@ -36,7 +36,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable, read_events
 from dynstore.streams import FileSource, Stream
 
-__all__ = ["KINDS", "WAYS", "main", "measure", "write_file"]
+__all__ = ["KINDS", "WAYS", "Run", "main", "measure", "write_file"]
 
 KINDS = ("pairs", "weights", "texts")
 PEERS = ("pyarrow.csv", "polars")

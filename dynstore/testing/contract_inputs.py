@@ -65,8 +65,7 @@ def _frames() -> dict[str, Any]:
         return pytest.importorskip("pyarrow").table(columns)
 
     def arrow_chunks(columns: dict[str, list[Any]]) -> Any:
-        import pyarrow as pa
-
+        pa = pytest.importorskip("pyarrow")
         table = pa.table(columns)
         return pa.concat_tables([table.slice(0, 1), table.slice(1)])
 

@@ -38,7 +38,9 @@ def write(folder: Path, kind: str, rng: np.random.Generator) -> None:
                 window.slide((*named, *([rng.random(4)] if G.is_weighted() else [])))
             end = "y" if kind != "windowed" else 3
             columns = {"weight": [1.0, 2.0]} if G.is_weighted() else {}
-            G.apply({"op": ["insert", "delete"], "time": [1, 2], "source": [end] * 2, "destination": [end] * 2, **columns})
+            G.apply(
+                {"op": ["insert", "delete"], "time": [1, 2], "source": [end] * 2, "destination": [end] * 2, **columns}
+            )
             return
         while G.version < 10:
             make_update(G, random_update(rng, kind, rows=6))
