@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from dynstore.arguments import check_count, check_name
+from dynstore.arguments import check_count, check_name, check_number
 from dynstore.durable.folder import (
     MANIFEST,
     Manifest,
@@ -23,6 +24,7 @@ from dynstore.durable.folder import (
     tidy,
 )
 from dynstore.durable.graph import DurableGraph
+from dynstore.durable.growth import CHECKPOINT_SECONDS, Growth
 from dynstore.durable.locking import lock_folder
 from dynstore.durable.log import SYNC, Log, Sync
 from dynstore.durable.records import encode
@@ -52,6 +54,7 @@ def open_database(
     checkpoint_bytes: int = 1 << 30,
     keep: int = 2,
     device: Device = "auto",
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     **graph_options: Any,
 ) -> Database:
     """Open a graph that lives in a folder and survives a crash; ``dynstore.open``.
@@ -72,11 +75,14 @@ def open_database(
         - "os": those before the last :meth:`Database.flush` or checkpoint, and later ones if the operating system has
           written them.
     checkpoint_bytes : int
-        Write a checkpoint, in the background, when the log has grown by so many bytes.
+        Write a checkpoint, in the background, when the log has grown by so many bytes, or by ``checkpoint_seconds``.
     keep : int
         How many checkpoints to keep. The log reaches back to the oldest of them.
     device : {"auto", "cpu", "cuda"}
         The device of the graph. It may be another one than before.
+    checkpoint_seconds : float
+        The time that the updates since the last checkpoint took, without compiling and waiting for the disk: about what
+        repeating them takes when the folder is opened again. At least ten times as long as copying the graph takes.
     **graph_options
         Parameters of :class:`DynamicGraph`, for a folder that is new. For another one they may be left out; if given,
         they must be those of its graph. ``frames`` may differ; ``capacity`` is not used then.
@@ -107,7 +113,8 @@ def open_database(
     ...     print(db.graph.number_of_edges(), db.recovery.records)
     2 1
     """
-    return Database(path, sync, checkpoint_bytes, keep, {"device": device, **graph_options})
+    options = {"device": device, **graph_options}
+    return Database(path, sync, checkpoint_bytes, keep, options, checkpoint_seconds=checkpoint_seconds)
 
 
 class Database:
@@ -138,11 +145,13 @@ class Database:
         keep: int,
         graph_options: dict[str, Any],
         files: Files = FILES,
+        checkpoint_seconds: float = math.inf,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise InputTypeError(f"open: path is a {type_name(path)}; wanted a str or a path")
         check_name("open", "sync", sync, SYNC)
-        self._checkpoint_bytes = _positive("checkpoint_bytes", checkpoint_bytes)
+        seconds = check_number("open", "checkpoint_seconds", checkpoint_seconds, least=0)
+        self._growth = Growth(_positive("checkpoint_bytes", checkpoint_bytes), seconds)
         self._keep = _positive("keep", keep)
         self.path, self.sync = Path(os.path.expanduser(path)).absolute(), sync
         self.updating = False  # whether an update is being made, whose parts are not logged
@@ -158,7 +167,6 @@ class Database:
             graph_options = {**graph_options, "capacity": None}
         empty = DynamicGraph(**graph_options)  # refuses bad options before anything is written
         make_folder(files, self.path)
-        self._checkpointed = 0  # bytes of the log when the last checkpoint began
         if not (self.path / MANIFEST).exists():
             refuse_others(self.path)
         with ExitStack() as undo:
@@ -198,6 +206,7 @@ class Database:
         undo.callback(self._log.close)
         self._log.go_on(restored.first, restored.proven, restored.end, restored.graph.version)
         self._position, self.recovery = restored.position, restored.recovery
+        self._growth.go_on(*restored.repeated)
         self._manifest.write(self._files, self.path)  # a sync of it may have failed, too
         tidy(self._files, self.path, self._manifest)
         self._manifest = self._manifest.up_to(self.recovery.checkpoint)  # newer ones are damaged: they do not count
@@ -302,8 +311,9 @@ class Database:
                 if change.kind not in PLANNED:
                     log.wait()
                 self.updating = True
+                self._growth.begin()
                 result = update()
-                log.wait()
+                self.await_record()
             except BaseException:
                 is_logged = log.was_appended()
                 if graph.version != before:
@@ -315,9 +325,10 @@ class Database:
                 self.updating = False
             if graph.version == before:  # as a reorder() that finds nothing to do
                 log.take_back()
-            elif change.position:
-                self._position = change.position
-        if log.appended - self._checkpointed >= self._checkpoint_bytes:
+            else:
+                self._growth.add(record.size)
+                self._position = change.position or self._position
+        if self._growth.is_due():
             self._begin_checkpoint()
         return result
 
@@ -327,9 +338,8 @@ class Database:
         Raises
         ------
         LogError
-            If it cannot be written.
         """
-        self._log.wait()
+        self._growth.leave_out(self._log.wait)
 
     def flush(self) -> None:
         """Wait until all updates so far would survive a power failure.
@@ -373,8 +383,7 @@ class Database:
         self._write_checkpoint(self._state(), self._position)
 
     def _state(self) -> GraphState:
-        self._checkpointed = self._log.appended
-        with MemoryChecked("checkpoint"):
+        with MemoryChecked("checkpoint"), self._growth.restarted():
             return self.graph._state().moved(self.graph.backend.to_host)
 
     def _write_checkpoint(self, state: GraphState, position: bytes | None) -> None:

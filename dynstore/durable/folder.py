@@ -21,6 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dynstore.compilations import compilations
 from dynstore.durable.locking import LOCK
 from dynstore.durable.log import SEGMENT_HEAD, segment_name
 from dynstore.durable.reading import LogReader, damaged, list_segments
@@ -245,7 +246,8 @@ class Recovery:
 class Restored(NamedTuple):
     """A graph that came back: its source's position, and the segment with which the log goes on.
 
-    ``proven``, ``end``: see :class:`~dynstore.durable.reading.LogReader`; so is ``empty``.
+    ``proven``, ``end``: see :class:`~dynstore.durable.reading.LogReader`; so is ``empty``. ``repeated``: the bytes of
+    the records that were made anew, and the seconds this took.
     """
 
     graph: DynamicGraph
@@ -255,6 +257,7 @@ class Restored(NamedTuple):
     proven: int
     end: int
     empty: list[Path]
+    repeated: tuple[int, float]
 
 
 def restore(
@@ -277,7 +280,9 @@ def restore(
         )
     checkpoint, graph, passed_over = _newest_graph(caller, folder, reachable, device, frames)
     reader = LogReader(caller, folder, manifest.token, checkpoint.version, until)
+    before = perf_counter() - compilations.seconds
     made = replay(caller, graph, reader)
+    took = perf_counter() - compilations.seconds - before
     if until is not None and graph.version != until:
         raise InputError(f"{caller}: version is {until}; the last version is {graph.version}")
     end, cut = reader.end, reader.cut
@@ -287,7 +292,8 @@ def restore(
         graph.version, checkpoint.version, made.records, cut, perf_counter() - began, tuple(passed_over)
     )
     position = checkpoint.position if made.position is None else made.position
-    return Restored(graph, position, recovery, reader.last.first, min(reader.proven, end), end, reader.empty)
+    proven, repeated = min(reader.proven, end), (made.bytes, took)
+    return Restored(graph, position, recovery, reader.last.first, proven, end, reader.empty, repeated)
 
 
 def _newest_graph(

@@ -38,11 +38,14 @@ class Replayed(NamedTuple):
         The last one that a record had.
     refused : Entry or None
         The last record, if the graph has refused its update: it had been refused before, too.
+    bytes : int
+        Of all records, that one too.
     """
 
     records: int
     position: bytes | None
     refused: Entry | None
+    bytes: int
 
 
 def replay(caller: str, graph: DynamicGraph, entries: Iterable[Entry]) -> Replayed:
@@ -65,7 +68,7 @@ class _Replay:
         self._refused: tuple[Entry, str] | None = None
 
     def run(self, entries: Iterable[Entry]) -> Replayed:
-        records, position, before = 0, None, None
+        records, size, position, before = 0, 0, None, None
         for entry in entries:
             if self._waiting and not (self._rows + entry.change.rows <= FOLD_ROWS and self._goes_with(entry)):
                 self._make()
@@ -73,12 +76,12 @@ class _Replay:
             self._check(entry)
             self._waiting.append(entry)
             self._rows += entry.change.rows
-            records, before = records + 1, position
+            records, size, before = records + 1, size + entry.end - entry.start, position
             position = entry.change.position or position
         self._make()
         if self._refused is None:
-            return Replayed(records, position, None)
-        return Replayed(records - 1, before, self._refused[0])
+            return Replayed(records, position, None, size)
+        return Replayed(records - 1, before, self._refused[0], size)
 
     def _check(self, entry: Entry) -> None:
         """Refuse a record that may wait for others and is none of this graph's."""
