@@ -76,7 +76,8 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
     cls : type
         The graph's class.
     matrix : sparse array or matrix of SciPy or CuPy, shape (V, V)
-        Stored entries are edges, explicit zeros included; duplicate entries are summed, as in SciPy.
+        Stored entries are edges, explicit zeros included. Duplicate entries are summed, numbers in float64 (SciPy
+        would sum them in the matrix's dtype: 300 ones of uint8 are 44 there); of truth values, True stays True.
     weighted : bool
         Whether the entries become weights.
     **graph_options
@@ -100,6 +101,8 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
     if len(shape) != 2 or shape[0] != shape[1]:
         raise InputError(f"from_scipy: the matrix has the shape {shape}; wanted a square one")
     entries = matrix.tocoo(copy=True)
+    if entries.data.dtype.kind in "iuf":  # a small dtype wraps around or stops to count
+        entries.data = entries.data.astype(np.result_type(entries.data.dtype, np.float64))
     entries.sum_duplicates()
     graph = cls(weighted=weighted, **graph_options)
     asarray = graph.backend.asarray

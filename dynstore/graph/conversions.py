@@ -131,7 +131,7 @@ class Conversions(Tables):
         Parameters
         ----------
         matrix : sparse matrix or array of SciPy or CuPy, shape (V, V)
-            Stored entries are edges, explicit zeros too; entries stored twice are summed.
+            Stored entries are edges, explicit zeros too; entries stored twice are summed in float64.
         weighted : bool
             If True, the entries are weights.
         **graph_options

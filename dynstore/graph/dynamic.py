@@ -62,7 +62,7 @@ class DynamicGraph(Conversions, Views):
         With int32, ids go up to 2**31 - 2, and there are fewer than 2**31 slots. With ``renumber=True`` it is the dtype
         of row numbers.
     weight_dtype : {"float32", "float64"}
-        The dtype of weights.
+        The dtype of weights. For counts and sums take float64: float32 has whole numbers up to 2**24 only.
     capacity : int, optional
         Edges to reserve memory for.
     max_vertices : int, optional
@@ -263,7 +263,8 @@ class DynamicGraph(Conversions, Views):
             that column.
         on_duplicate : {"replace", "add", "append"}
             What happens to an edge that is in the graph already, or twice in the batch. "replace": the last weight
-            counts. "add": weights are summed. "append": weights are summed, and the edge is there only if the sum is
+            counts. "add": weights are summed, and rounded to ``weight_dtype``: a float32 of 2**24 stays when 1 is
+            added, so take float64 for counts. "append": weights are summed, and the edge is there only if the sum is
             above 0; for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. Extra columns are those
             of the last row. If the weights of an edge in the batch have no finite sum, the batch is refused. If the sum
             with the stored weight does not fit the dtype, the weight becomes infinite.

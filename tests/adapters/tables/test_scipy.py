@@ -188,3 +188,19 @@ def test_cupyx_out_and_in(device: str, options: dict[str, Any]) -> None:
     assert edges_of(on_host) == edges_of(graph)
     with pytest.raises(InputError, match="the graph is on 'cpu'; wanted 'cuda'"):
         on_host.to_cupyx()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float32])
+def test_entries_stored_twice_are_not_summed_in_a_small_dtype(dtype: type) -> None:
+    """300 ones of uint8 would be 44; in float32 a sum stays at 2**24."""
+    first = np.array([np.iinfo(dtype).max if dtype is not np.float32 else 2**24], dtype)
+    values = np.concatenate([first, np.ones(300, dtype)])
+    matrix = sparse.coo_array((values, (np.zeros(301, int), np.ones(301, int))), shape=(2, 2))
+    graph = dynstore.DynamicGraph.from_scipy(matrix, weight_dtype="float64", device="cpu")
+    assert edges_of(graph) == {(0, 1): float(first[0]) + 300}
+    assert (matrix.dtype, matrix.nnz) == (dtype, 301)
+
+
+def test_truth_values_stored_twice_stay_ones() -> None:
+    matrix = sparse.coo_array((np.ones(3, bool), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    assert edges_of(dynstore.DynamicGraph.from_scipy(matrix, device="cpu")) == {(0, 1): 1.0, (1, 0): 1.0}
