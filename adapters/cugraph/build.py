@@ -19,7 +19,7 @@ from dynstore.input.forms import find_weight, open_edges, split_columns
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["fill_graph", "reason_for_cugraph", "start_graph"]
+__all__ = ["fill_graph", "reason_for_cugraph", "refuse_null_ids", "start_graph"]
 
 CALLER = "cugraph.Graph"
 DEFAULTS = {
@@ -43,6 +43,11 @@ def fill_graph(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[st
     -------
     str or None
         Why it is cuGraph's own graph that was filled; None if it is a DynamicGraph.
+
+    Raises
+    ------
+    InputError
+        For an id that is null.
     """
     given = {**dict(zip(DEFAULTS, args, strict=False)), **kwargs}
     options = {**DEFAULTS, **given}
@@ -50,6 +55,8 @@ def fill_graph(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[st
     # Calls that cuGraph refuses, also those with unknown arguments, are left to cuGraph.
     odd = len(args) > len(DEFAULTS) or set(given) - set(DEFAULTS) or graph._Impl is not None
     reason = "it has its own words for that" if odd else reason_for_cugraph(input_df, directed, options)
+    if not odd:
+        _refuse_nulls(input_df, options)
     if reason is None:
         try:
             _show(graph, input_df, directed, options)
@@ -60,6 +67,36 @@ def fill_graph(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[st
         type(graph).from_cudf_edgelist(graph, input_df, *args, **kwargs)
         note_call(graph, Call("from_cudf_edgelist", "rebuilt", None, "the frame, by cuGraph", 0, reason))
     return reason
+
+
+def _refuse_nulls(input_df: Any, options: dict[str, Any]) -> None:
+    """Refuse edges with an id that is null, and such vertices; all else is left to who reads it.
+
+    Raises
+    ------
+    InputError
+    """
+    labels = getattr(input_df, "columns", ())
+    for end in ("source", "destination"):
+        for name in options[end] if isinstance(options[end], list) else [options[end]]:
+            if isinstance(name, str | int) and name in labels:
+                refuse_null_ids(str(name), input_df[name])
+    refuse_null_ids("vertices", options["vertices"])
+
+
+def refuse_null_ids(name: str, column: Any) -> None:
+    """Refuse a column of ids with a null: cuGraph takes it for vertex 0, or for another one.
+
+    Raises
+    ------
+    InputError
+    """
+    if not hasattr(column, "isna"):
+        return
+    missing = column.isna()
+    if bool(missing.any()):
+        row = int(missing.to_numpy().argmax())
+        raise InputError(f"{CALLER}: `{name}` has a null at row {row}; wanted a vertex id. Drop such rows first")
 
 
 def start_graph(

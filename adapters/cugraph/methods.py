@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import ref
 
-from dynstore.adapters.cugraph.build import fill_graph, start_graph
+from dynstore.adapters.cugraph.build import fill_graph, refuse_null_ids, start_graph
 from dynstore.adapters.cugraph.dask.live import LiveDaskGraph, fill_dask_graph
 from dynstore.adapters.cugraph.live_graph import LiveGraph
 from dynstore.adapters.libraries import require
@@ -115,6 +115,7 @@ def _from_dask_cudf_edgelist(graph: Any, reason: str | None, /, input_ddf: Any, 
 
 def _from_cudf_adjlist(graph: Any, reason: str | None, /, *args: Any, **kwargs: Any) -> None:
     def fill() -> str:
+        refuse_null_ids("index_col", kwargs.get("index_col", args[1] if len(args) > 1 else None))
         type(graph).from_cudf_adjlist(graph, *args, **kwargs)
         return "an adjacency list may repeat edges; from_cudf_edgelist makes a graph that can be changed"
 

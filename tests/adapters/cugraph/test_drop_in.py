@@ -15,7 +15,7 @@ import pytest
 import dynstore
 from dynstore.adapters.cugraph import build
 from dynstore.adapters.cugraph.build import DEFAULTS, reason_for_cugraph
-from dynstore.errors import MissingDependencyError
+from dynstore.errors import InputError, MissingDependencyError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
 
 __all__ = ["rapids"]  # a fixture
@@ -114,6 +114,35 @@ def test_undirected_edges_that_were_given_both_ways_are_shown_both_ways(rapids: 
     once = rapids.drop_in.Graph()
     once.from_cudf_edgelist(frame[::2], "u", "v", edge_attr="w")
     assert sorted(once.input_df.itertuples(index=False, name=None)) == [both[0], both[2], both[4]]
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (FRAME.astype("Int64").assign(a=pd.array([10, None, 20], "Int64")), {}, "`a` has a null at row 1"),
+        (FRAME.assign(a="x", b=["y", "z", None]), {}, "`b` has a null at row 2"),
+        (FRAME.assign(w=[1, 2, None]), {"source": ["a", "w"], "destination": ["b", "w"]}, "`w` has a null at row 2"),
+        (FRAME, {"vertices": pd.Series([10, None])}, "`vertices` has a null at row 1"),
+    ],
+)
+def test_null_ids_are_refused(rapids: SimpleNamespace, frame: Any, options: dict[str, Any], message: str) -> None:
+    """CuGraph makes them vertex 0."""
+    G = rapids.drop_in.Graph()
+    for fill in (G.from_cudf_edgelist, G.from_pandas_edgelist):
+        with pytest.raises(InputError, match=f"cugraph.Graph: {message}; wanted a vertex id"):
+            fill(frame, **{"source": "a", "destination": "b", **options})
+        assert G._Impl is None
+    G.from_cudf_edgelist(FRAME, "a", "b")
+    with pytest.raises(InputError, match="`a` has a null at row 1"):
+        G.insert_edges(pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [2, 3]}))
+    assert G.number_of_edges() == 2
+
+
+def test_null_ids_of_an_adjacency_list_are_refused(rapids: SimpleNamespace) -> None:
+    G = rapids.drop_in.Graph()
+    with pytest.raises(InputError, match="`index_col` has a null at row 1"):
+        G.from_cudf_adjlist(pd.Series([0, 1, 2]), pd.Series([1, None]))
+    G.from_cudf_adjlist(pd.Series([0, 1, 2]), index_col=pd.Series([1, 0]))
 
 
 NOT_OURS: dict[str, tuple[Any, dict[str, Any], str]] = {
