@@ -90,6 +90,9 @@ class DurableGraph(DynamicGraph):
 
     copy.__doc__ = DynamicGraph.copy.__doc__
 
+    def _is_repeating(self) -> bool:
+        return self._journal is not None and self._journal.updating  # the record was made of the same times
+
     def _await_record(self) -> None:
         if self._journal is not None:
             self._journal.await_record()

@@ -68,7 +68,9 @@ class _Replay:
         self._refused: tuple[Entry, str] | None = None
 
     def run(self, entries: Iterable[Entry]) -> Replayed:
-        records, size, position, before = 0, 0, None, None
+        records, size, position, before, times = 0, 0, None, None, self.graph._records
+        if times is not None:
+            times.dated = False  # the log has numbers for date-times
         for entry in entries:
             if self._waiting and not (self._rows + entry.change.rows <= FOLD_ROWS and self._goes_with(entry)):
                 self._make()
@@ -79,6 +81,8 @@ class _Replay:
             records, size, before = records + 1, size + entry.end - entry.start, position
             position = entry.change.position or position
         self._make()
+        if self.graph._records is not None:
+            self.graph._records.guess_dated()
         if self._refused is None:
             return Replayed(records, position, None, size)
         return Replayed(records - 1, before, self._refused[0], size)

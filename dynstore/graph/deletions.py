@@ -9,7 +9,7 @@ from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.graph.delta import Change, Unread, read_change
 from dynstore.graph.updates import Deletion, Insertion, Plans, Updates
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.times import read_time
+from dynstore.input.times import is_dated, read_time
 from dynstore.interrupts import Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
@@ -32,7 +32,10 @@ class Deletions(Updates):
     def _read_bound(self, caller: str, name: str, value: Any) -> int:
         if self.timestamps is None:
             raise InputError(f"{caller}: the graph keeps no times; make it with timestamps='int64'")
-        return read_time(caller, name, value)
+        bound = read_time(caller, name, value)
+        assert self._records is not None
+        self._records.check_time(caller, name, bound, is_dated(value))
+        return bound
 
     def _expired(self, bound: int) -> EdgeColumns:
         """Return the edges whose last time is below a bound, as numbers in ascending order, undirected ones once."""

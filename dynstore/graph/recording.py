@@ -40,7 +40,12 @@ class Recording(Orientations):
         records = self._records
         if records is None:
             return edges, None
-        return take_extra_columns(caller, self.backend, edges, names, records.extra_dtypes, records.timed, time)
+        check = None if self._is_repeating() else records.check_times
+        return take_extra_columns(caller, self.backend, edges, names, records.extra_dtypes, records.timed, time, check)
+
+    def _is_repeating(self) -> bool:
+        """Whether an update reads times again that were date-times when they were read first."""
+        return False
 
     def record(
         self,

@@ -220,6 +220,7 @@ class States(Reading, Operations):
             num_loops = 0 if graph._directed else int(graph.backend.xp.count_nonzero(src == dst))
             if graph._records is not None:
                 weights = graph._recorded(columns)
+                graph._records.guess_dated()
             batch = EdgeBatch(src, dst, weights, num_loops)
             operation = Insertion(state.num_vertices, "replace") if len(src) else Growth(state.num_vertices)
             graph._commit(graph._plan(operation, batch), graph.ids.plan_columns(columns))

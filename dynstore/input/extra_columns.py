@@ -12,7 +12,7 @@ from dynstore.input.forms import column_names, is_frame, open_edges, without_gap
 from dynstore.input.times import read_times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dynstore.backend import Backend
     from dynstore.typing import Array
@@ -28,6 +28,7 @@ def take_extra_columns(
     dtypes: Mapping[str, np.dtype],
     timed: bool = False,
     time: Any = None,
+    check: Callable[[str, str, Array, bool], None] | None = None,
 ) -> tuple[Any, dict[str, Array]]:
     """Return edges without their extra columns, and these columns as arrays of their dtypes on the device.
 
@@ -45,6 +46,8 @@ def take_extra_columns(
         Whether the last of them are times, which may be date-times.
     time : str or array, optional
         The frame's column of times, or the times; by default it has the name in ``dtypes``.
+    check : callable, optional
+        Refuses times; it gets the caller, their name, the times, and whether they are date-times.
 
     Raises
     ------
@@ -75,8 +78,10 @@ def take_extra_columns(
         labels[list(dtypes)[-1]], given = "time", (*given, given_times)
     columns: dict[str, Array] = {}
     for (name, dtype), label, column in zip(dtypes.items(), labels.values(), given, strict=True):
-        read = _read_times if timed and len(columns) == len(dtypes) - 1 else read_values
-        columns[name] = read(caller, backend, label, column, dtype)
+        if timed and len(columns) == len(dtypes) - 1:
+            columns[name] = _read_times(caller, backend, label, column, dtype, check)
+        else:
+            columns[name] = read_values(caller, backend, label, column, dtype)
     return edges, columns
 
 
@@ -118,9 +123,20 @@ def _listed(names: list[str]) -> str:
     return f"{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
 
 
-def _read_times(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+def _read_times(
+    caller: str,
+    backend: Backend,
+    name: str,
+    column: Any,
+    dtype: np.dtype,
+    check: Callable[[str, str, Array, bool], None] | None,
+) -> Array:
     """Read a column of times: integers, or date-times, which are nanoseconds."""
-    return fit_times(caller, backend, name, *read_times(caller, backend, name, column), dtype)
+    times, dated = read_times(caller, backend, name, column)
+    fitting = fit_times(caller, backend, name, times, dated, dtype)
+    if check is not None:
+        check(caller, name, fitting, dated)
+    return fitting
 
 
 def fit_times(caller: str, backend: Backend, name: str, times: Array, dated: bool, dtype: np.dtype) -> Array:

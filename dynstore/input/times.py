@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["SPANS", "read_span", "read_time", "read_times"]
+__all__ = ["NANOSECONDS", "SPANS", "is_dated", "read_span", "read_time", "read_times"]
 
 SPANS = "a length of time, such as '30min', '1h' or '7D'"
 # What pandas would read as nanoseconds.
 DATED = ("dates", "date-times", "strings")
+# From here on (26 April 1970) whole numbers can be nanoseconds; microseconds of today are below.
+NANOSECONDS = 10**16
 UNITLESS = re.compile(r"[\s\d.+-]*")
 
 
@@ -52,6 +54,11 @@ def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[A
     return times.astype(np.float64 if times.dtype.kind == "f" else np.int64), False
 
 
+def is_dated(value: Any) -> bool:
+    """Whether one time is a date-time."""
+    return isinstance(value, datetime.date | np.datetime64)
+
+
 def read_time(caller: str, name: str, value: Any) -> int:
     """Read one time: an integer, or a date-time, which becomes nanoseconds since 1970 (UTC).
 
@@ -60,7 +67,7 @@ def read_time(caller: str, name: str, value: Any) -> int:
     InputError
         For all else.
     """
-    if isinstance(value, datetime.date | np.datetime64):
+    if is_dated(value):
         import pandas
 
         moment = pandas.Timestamp(value)

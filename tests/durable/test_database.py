@@ -25,6 +25,7 @@ from dynstore.files import Files
 from tests.conftest import DEVICES
 from tests.durable.scenes import FAST, KINDS, Fast, content, make_update, named, opened, random_update
 
+NEW_YEAR = 1_704_067_200_000_000_000  # of 2024, in nanoseconds
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -184,9 +185,9 @@ def test_times_of_every_form(tmp_path: Path) -> None:
         for graph in (db.graph, twin):
             graph.insert_edges(frame, time="when")
             graph.update(frame[["source", "destination"]], expire_before=days[1], time=days)
-            graph.insert_edges(([7, 8], [8, 9]), time=np.array([5, 6]))
-            graph.insert_edges([(8, 9, 7)])
-            graph.expire(np.datetime64(6, "ns"))
+            graph.insert_edges(([7, 8], [8, 9]), time=np.array([5, 6]) + NEW_YEAR)
+            graph.insert_edges([(8, 9, 7 + NEW_YEAR)])
+            graph.expire(np.datetime64(6 + NEW_YEAR, "ns"))
             for wrong in ("2024", None, 1.5):
                 with pytest.raises(InputError, match="expire: before is"):
                     graph.expire(wrong)

@@ -15,7 +15,7 @@ from dynstore.errors import InputError, InputTypeError, StaleSnapshotError
 from dynstore.graph.conversions import Tables
 from dynstore.graph.records import TIME
 from dynstore.graph.saving import Savable
-from dynstore.input.times import read_time
+from dynstore.input.times import is_dated, read_time
 from dynstore.interrupts import MemoryChecked
 from dynstore.locks import Lock
 from dynstore.scratch import ScratchCache
@@ -157,9 +157,14 @@ class Timed(Savable):
         0       0            1    10
         1       1            2    20
         """
+        given = {"start": start, "end": end}
         start, end = _read_bound("start", start), _read_bound("end", end)
         if TIME not in self.edge_dtypes:
             raise InputError("window: the graph keeps no times; make it with timestamps='int64'")
+        assert self._records is not None
+        for name, bound in (("start", start), ("end", end)):
+            if bound is not None:
+                self._records.check_time("window", name, bound, is_dated(given[name]))
         if start is not None and end is not None and end < start:
             raise InputError(f"window: start is {start}, end is {end}; wanted an end from {start} on")
         lease, xp = self._lease, self.backend.xp
