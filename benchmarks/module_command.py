@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from dynstore.errors import InputError, MissingDependencyError
+from dynstore.terminal import visible_lines
 
 __all__ = ["run_as_command"]
 
@@ -16,6 +17,6 @@ def run_as_command(main: Callable[[], int | None]) -> NoReturn:
     try:
         code = main() or 0
     except (InputError, MissingDependencyError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible_lines(error)}", file=sys.stderr)
         code = 2
     sys.exit(code)

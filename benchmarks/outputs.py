@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dynstore.errors import DynstoreError, InputError
+from dynstore.terminal import visible
 
 __all__ = ["check_outputs", "printable", "write_outputs"]
 
@@ -85,7 +86,7 @@ def write_outputs(texts: Mapping[Path, str | Mapping[str, Any]], say: bool = Tru
                 raise DynstoreError(f"could not write {str(path)!r}: {error.strerror or error}") from error
             raise
         if say:
-            print(f"wrote {path}")
+            print(f"wrote {visible(path)}")
 
 
 def printable(text: str) -> str:

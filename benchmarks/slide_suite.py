@@ -241,7 +241,6 @@ def _lines(result: SlideResult) -> list[tuple[str, ...]]:
 
 
 def _print(console: Console, job: SlideJob, result: SlideResult) -> None:
-    from rich.markup import escape as escape_markup
     from rich.table import Table
 
     caption = (
@@ -252,7 +251,7 @@ def _print(console: Console, job: SlideJob, result: SlideResult) -> None:
     for number, name in enumerate(_HEAD):
         table.add_column(name, justify="right" if number > 1 else "left")
     for line in _lines(result):
-        table.add_row(*map(escape_markup, line))
+        table.add_row(*line)
     console.print(table)
 
 

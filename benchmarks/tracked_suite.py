@@ -295,7 +295,6 @@ def _lines(result: TrackedResult) -> list[tuple[str, ...]]:
 
 
 def _print(console: Console, job: TrackedJob, result: TrackedResult) -> None:
-    from rich.markup import escape as escape_markup
     from rich.table import Table
 
     caption = (
@@ -306,7 +305,7 @@ def _print(console: Console, job: TrackedJob, result: TrackedResult) -> None:
     for number, name in enumerate(_HEAD):
         table.add_column(name, justify="right" if 2 <= number <= 7 else "left")
     for line in _lines(result):
-        table.add_row(*map(escape_markup, line))
+        table.add_row(*line)
     console.print(table)
 
 

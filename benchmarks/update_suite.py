@@ -262,14 +262,13 @@ _SHOWN = ("median_ms", "p90_ms", "max_ms")
 
 
 def _print(console: Console, job: UpdateJob, result: UpdateResult) -> None:
-    from rich.markup import escape as escape_markup
     from rich.table import Table
 
     table = Table(caption=f"{result.num_edges:,} edges built first", caption_justify="left")
     for number, name in enumerate(_HEAD):
         table.add_column(name, justify="left" if number < 3 else "right")
     for line in _lines(result):
-        table.add_row(*map(escape_markup, line))
+        table.add_row(*line)
     console.print(table)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
+from dynstore.terminal import open_console, visible
+
 __all__ = ["Advance", "ignore_progress", "show_progress"]
 
 # What is done now, how much of it is done, and how much there is.
@@ -28,10 +30,9 @@ def show_progress(wanted: bool = True) -> Iterator[tuple[Advance, Callable[[], A
     if not wanted:
         yield ignore_progress, nullcontext
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     columns = (
         TextColumn("{task.description:>12}", markup=False),
         BarColumn(),
@@ -44,7 +45,7 @@ def show_progress(wanted: bool = True) -> Iterator[tuple[Advance, Callable[[], A
         task = bar.add_task("", total=None)
 
         def advance(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
+            bar.update(task, description=visible(what), completed=done, total=total)
 
         @contextmanager
         def aside() -> Iterator[None]:

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from dynstore.backend import get_backend
@@ -22,8 +21,11 @@ from dynstore.benchmarks.outputs import check_outputs, write_outputs
 from dynstore.benchmarks.reports.summary import format_ms, format_ratio
 from dynstore.benchmarks.schema import make_document
 from dynstore.datasets.names import is_generated, resolve
+from dynstore.terminal import open_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dynstore.backend import Backend
 
 __all__ = ["main"]
@@ -82,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--report", type=Path)
     given = parser.parse_args(arguments)
     check_outputs(given.json, given.report)
-    console, stories = Console(), []
+    console, stories = open_console(), []
     for story in _run(given, get_backend(given.device)):
         stories.append(story)
         if story.disagreement is None:

@@ -303,19 +303,18 @@ def _print(console: Console, job: PapersJob, result: PapersResult) -> None:
 
 
 def _print_tables(console: Console, shown_tables: Sequence[Table]) -> None:
-    from rich.markup import escape as escape_markup
     from rich.table import Table as RichTable
 
     for found in shown_tables:
         text = [found.head, *found.lines]
         empty = {number for number in range(len(found.head)) if not any(line[number] for line in found.lines)}
         shown = RichTable(
-            title=escape_markup(found.title), caption=escape_markup(found.caption), title_justify="left",
+            title=found.title, caption=found.caption, title_justify="left",
             caption_justify="left",
         )  # fmt: skip
         for number, name in enumerate(text[0]):
             if number not in empty:
-                shown.add_column(escape_markup(name), justify="left" if number < 2 else "right", overflow="fold")
+                shown.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
         for line in found.lines:
-            shown.add_row(*(escape_markup(cell) for number, cell in enumerate(line) if number not in empty))
+            shown.add_row(*(cell for number, cell in enumerate(line) if number not in empty))
         console.print(shown)

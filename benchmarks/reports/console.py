@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from dynstore.benchmarks.reports.summary import BASELINES, format_bytes, format_ms, format_ratio, headline, summarise
@@ -22,7 +21,7 @@ def print_result(console: Console, job: WindowJob, result: WindowResult) -> None
     lines = summarise(job, result)
     if lines:
         console.print(_table(job, result))
-        console.print(escape(headline(job, result)), highlight=False)
+        console.print(headline(job, result), highlight=False)
     if result.disagreement is None:
         console.print("After every step all stores held exactly the window's pairs and gave the same answers.")
 
@@ -35,13 +34,13 @@ def _table(job: WindowJob, result: WindowResult) -> Table:
     table = Table(caption=caption, caption_justify="left")
     table.add_column("ms")
     for line in lines:
-        table.add_column(escape(line.name) + ("\n(convert)" if line.converts else ""), justify="right")
+        table.add_column(line.name + ("\n(convert)" if line.converts else ""), justify="right")
     table.add_row("update", *(format_ms(line.update) for line in lines))
     table.add_row("update, p90", *(format_ms(line.update_p90) for line in lines))
     for name in job.algorithms:
-        table.add_row(escape(name), *(format_ms(line.algorithms.get(name)) for line in lines))
+        table.add_row(name, *(format_ms(line.algorithms.get(name)) for line in lines))
     table.add_row("total", *(format_ms(line.total) for line in lines), end_section=True)
     for name in baselines:
-        table.add_row(f"vs {escape(name)}", *(format_ratio(line.ratios.get(name)) for line in lines))
+        table.add_row(f"vs {name}", *(format_ratio(line.ratios.get(name)) for line in lines))
     table.add_row("memory", *(format_bytes(line.max_bytes) for line in lines))
     return table

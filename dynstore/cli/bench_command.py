@@ -265,10 +265,9 @@ def bench(
         console.print(
             f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
             highlight=False,
-            markup=False,
         )
         if events.dialect:
-            console.print(f"  {events.dialect}", highlight=False, markup=False)
+            console.print(f"  {events.dialect}", highlight=False)
         if events.time is None and events.op is None and dataset["seed"] is None:
             console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
@@ -276,7 +275,7 @@ def bench(
         what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
         result.notes.insert(0, f"{len(events.ids):,} ids ({what}), numbered in the order of their first occurrence")
     for note in result.notes:
-        console.print(f"  {note}", highlight=False, markup=False)
+        console.print(f"  {note}", highlight=False)
     chosen.show(console, job, result)
     outputs: dict[Path, Any] = {} if json is None else {json: document}
     if report is not None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynstore.cli.shared import open_console
+from dynstore.cli.shared import open_console, say
 from dynstore.errors import InputError
+from dynstore.terminal import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,8 +34,6 @@ def log(
     last: Annotated[int, typer.Option(min=0, help="How many of the newest records to show; 0: all.")] = 20,
 ) -> None:
     """List the records of a database's log: version, kind, rows, bytes, position of the source."""
-    from rich.markup import escape
-
     from dynstore.durable.listing import list_log
 
     try:
@@ -45,11 +44,10 @@ def log(
     console = open_console()
     if shown:
         console.print(_table(listing, shown))
-    console.print(escape(_summary(listing)), highlight=False)
+    console.print(_summary(listing), highlight=False)
 
 
 def _table(listing: Listing, shown: Any) -> Table:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=f"the last {len(shown):,} records" if len(shown) < listing.records else None)
@@ -62,7 +60,7 @@ def _table(listing: Listing, shown: Any) -> Table:
         position = place.decode("ascii", "backslashreplace") if place else "-"
         size = entry.end - entry.start
         table.add_row(
-            f"{entry.head.version}", f"{entry.head.rows:,}", f"{size:,}", entry.head.kind, escape(position[:60])
+            f"{entry.head.version}", f"{entry.head.rows:,}", f"{size:,}", entry.head.kind, visible(position[:60])
         )
     return table
 
@@ -105,4 +103,4 @@ def export(
     except OSError as error:
         raise InputError(f"export: {error}") from error
     edges = restored.graph.number_of_edges()
-    typer.echo(f"wrote {target}: {edges:,} edges of version {restored.graph.version}")
+    say(f"wrote {target}: {edges:,} edges of version {restored.graph.version}")

@@ -13,10 +13,11 @@ from dynstore.bars import show_progress
 from dynstore.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
 from dynstore.cli.bench_command import bench
 from dynstore.cli.log_commands import export, log
-from dynstore.cli.shared import DEVICE_HELP, check_device
+from dynstore.cli.shared import DEVICE_HELP, check_device, say
 from dynstore.cli.stream_command import EXAMPLES as STREAM_EXAMPLES
 from dynstore.cli.stream_command import stream
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError
+from dynstore.terminal import visible
 
 __all__ = ["app", "info", "main", "warmup"]
 
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"dynstore: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"dynstore: error: {visible(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 
@@ -90,7 +91,7 @@ def info() -> None:
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         missing = f"not found; {finding.remedy}"
-        typer.echo(f"  {finding.name:<{width}}  {missing if finding.found is None else finding.found}")
+        say(f"  {finding.name:<{width}}  {missing if finding.found is None else finding.found}")
 
 
 @app.command()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import typer
+
+from dynstore import terminal
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -17,6 +21,7 @@ __all__ = [
     "check_device",
     "open_console",
     "read_delimiter",
+    "say",
 ]
 
 DEVICE_HELP = "Where to run: cpu, cuda (a GPU), or auto: a GPU if one can be used."
@@ -42,7 +47,10 @@ def read_delimiter(typed: str | None) -> str | None:
 
 def open_console() -> Console:
     """Return a console on stdout: as wide as the terminal, or as ``COLUMNS`` says; wide enough for tables elsewhere."""
-    from rich.console import Console
+    console = terminal.open_console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else terminal.open_console(width=WIDTH)
 
-    console = Console()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=WIDTH)
+
+def say(text: object) -> None:
+    """Print a text on stdout, with control characters escaped: it may have names from elsewhere."""
+    typer.echo(terminal.visible_lines(text))

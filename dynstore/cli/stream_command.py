@@ -21,8 +21,10 @@ from dynstore.cli.shared import (
     check_device,
     open_console,
     read_delimiter,
+    say,
 )
 from dynstore.errors import DynstoreError, InputError, StreamError
+from dynstore.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,7 +184,7 @@ def stream(
             raise
         except Exception as error:  # a server's, such as a lost connection
             raise StreamError(f"stream: {source}: {error}") from error
-        typer.echo(f"{progress}\n{graph}")
+        say(f"{progress}\n{graph}")
         _show_answers(monitors)
 
 
@@ -218,10 +220,10 @@ def _open(
         return resolve(source)
     if not follow and not FileSource.can_follow(source):
         events = read_events(source, renumber=any_ids, progress=True)
-        typer.echo(f"{source}: {events.dialect}")
+        say(f"{source}: {events.dialect}")
         return events
     opened = FileSource(source, follow, delimiter, header, comment)
-    opened.on_dialect = lambda dialect: typer.echo(f"{source}: {dialect}")
+    opened.on_dialect = lambda dialect: say(f"{source}: {dialect}")
     return opened
 
 
@@ -264,7 +266,7 @@ def _show_lines(flow: Any, monitors: list[StreamMonitor], seconds: float | None)
         nonlocal shown
         if time.monotonic() - shown >= SECOND:
             shown = time.monotonic()
-            typer.echo(str(progress))
+            say(str(progress))
 
     return _run(flow, seconds, look)
 
@@ -273,7 +275,7 @@ def _show_live(flow: Any, monitors: list[StreamMonitor], seconds: float | None) 
     """Show a table of figures, and the top of each answer."""
     from rich.live import Live
 
-    with Live(refresh_per_second=4, transient=True) as live:
+    with Live(console=open_console(), refresh_per_second=4, transient=True) as live:
         return _run(flow, seconds, lambda progress: live.update(_page(progress, monitors)))
 
 
@@ -360,4 +362,4 @@ def top_rows(name: str, result: Any) -> list[tuple[str, str]]:
         vertices = as_array(result["vertex"])
     top = np.argsort(values, kind="stable")[::-1][:TOP]
     form = ".4g" if values.dtype.kind == "f" else ","
-    return [(str(vertices[row]), format(values[row], form)) for row in top]
+    return [(visible(vertices[row]), format(values[row], form)) for row in top]

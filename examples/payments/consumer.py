@@ -17,15 +17,15 @@ from typing import Annotated, Any, NamedTuple
 import pandas as pd
 import typer
 from payments import COLUMNS, find_address, wait_for
-from rich.console import Console
 
 import dynstore
 from dynstore.errors import StreamError
+from dynstore.terminal import open_console
 
 SPREE = 12  # merchants of one card
 RING = 4  # each card of a ring pays at so many of its merchants, and each merchant is paid by so many of its cards
 LOOK_S = 1.0
-console = Console(highlight=False, soft_wrap=True)
+console = open_console(highlight=False, soft_wrap=True)  # names come from elsewhere
 
 
 def main(

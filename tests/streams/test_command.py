@@ -13,6 +13,7 @@ import pytest
 
 from dynstore import DynamicGraph, Stream, cli
 from dynstore.cli import stream_command
+from dynstore.terminal import visible
 
 
 @pytest.fixture
@@ -119,6 +120,24 @@ def test_the_live_display(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ("4 applied", "from arrival to answer", "0 late, 0 dropped", "pagerank, ", "component"):
         assert words in said
     assert stream_command.top_rows("weakly_connected_components", monitors[1].latest.result)[0] == ("0", "3")
+
+
+@pytest.mark.parametrize("name", ["[/b]", "[bold]admin[/bold]", "x\x1b]0;owned\x07\x1b[31my"])
+def test_names_of_vertices_are_shown_as_they_are(command, tmp_path: Path, name: str) -> None:
+    (tmp_path / "e.tsv").write_text(f"source\tdestination\nann\t{name}\nbob\t{name}\n")
+    code, out, err = command("e.tsv", "--any-ids", "--monitor", "pagerank", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert visible(name) in out
+    assert "\x1b" not in out
+
+
+def test_names_of_files_and_columns_are_shown_as_they_are(command, tmp_path: Path) -> None:
+    (tmp_path / "e\x1b[31m.csv").write_text("source,destination,x\x1b[2J\n0,1,2\n")
+    code, out, err = command("e\x1b[31m.csv", "--device", "cpu")
+    assert (code, err) == (0, "")
+    code, _, err = command("e\x1b[31m.csv", "--column", "weight=w\x1b", "--weighted", "--device", "cpu")
+    assert code == 2
+    assert "\x1b" not in out + err
 
 
 def test_a_log_in_no_folder_is_one_line(command, tmp_path: Path) -> None:
