@@ -22,6 +22,7 @@ Every message names the caller, what it got and what it expected. A call that ra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -40,11 +41,22 @@ __all__ = [
     "StaleSnapshotError",
     "StreamError",
     "UnweightedGraphError",
+    "cause_of",
     "shown",
     "type_name",
     "unknown_name",
     "unknown_parameters",
+    "without_secrets",
 ]
+
+# User and password in an address; up to the last @, as passwords may have one.
+_LOGIN = re.compile(r"(?<=://)[^\s'\"<>]*@")
+# What is called like a secret, and its value: in an address, in options as text, in JSON.
+_NAMED = re.compile(
+    r"(?i)([\w.-]*(?:passw(?:or)?d|pwd|passphrase|token|secret|credential|(?:api|access)[-_.]?key)[\w.-]*"
+    r"(?:\s*=\s*|['\"]\s*[:=]\s*))(?!\*{3})('[^']*'|\"[^\"]*\"|[^\s&,;'\"#]*[^\s&,;'\"#:.])"
+)
+HIDDEN = "***"
 
 
 class DynstoreError(Exception):
@@ -121,6 +133,27 @@ def shown(value: object) -> str:
     """
     text = repr(value)
     return text if len(text) <= 80 and "\n" not in text else f"a {type_name(value)}"
+
+
+def without_secrets(text: object) -> str:
+    """Return a text without the passwords and tokens of addresses and options in it.
+
+    Errors of client libraries repeat the address, and end up in logs.
+
+    >>> without_secrets("redis://ann:hunter2@server:6379/edges?token=abc: refused")
+    'redis://***@server:6379/edges?token=***: refused'
+    """
+    return _NAMED.sub(rf"\g<1>{HIDDEN}", _LOGIN.sub(f"{HIDDEN}@", str(text)))
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Return an error as the cause of another one; None if a traceback would show secrets in it."""
+    told: BaseException | None = error
+    while told is not None:
+        if without_secrets(told) != str(told):
+            return None
+        told = told.__cause__ or told.__context__
+    return error
 
 
 def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> InputError:

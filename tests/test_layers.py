@@ -102,7 +102,7 @@ LIBRARIES = {
     "pylibcudf": ("input.frames", "adapters"),
     "pylibcugraph": ("adapters", "benchmarks"),
     "pytest": ("testing",),
-    "rich": ("bars", "cli", "benchmarks"),
+    "rich": ("bars", "cli", "benchmarks", "terminal"),
     "rmm": ("adapters", "benchmarks"),
     "scipy": ("adapters", "benchmarks"),
     "torch": ("adapters.pyg",),

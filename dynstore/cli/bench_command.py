@@ -23,7 +23,7 @@ from dynstore.cli.shared import (
     open_console,
     read_delimiter,
 )
-from dynstore.errors import DynstoreError, InputError
+from dynstore.errors import DynstoreError, InputError, without_secrets
 
 __all__ = ["EXAMPLES", "bench"]
 
@@ -339,4 +339,4 @@ def _command() -> str:
 
     from dynstore.benchmarks.outputs import printable
 
-    return printable(shlex.join(["dynstore", *sys.argv[1:]]))
+    return without_secrets(printable(shlex.join(["dynstore", *sys.argv[1:]])))

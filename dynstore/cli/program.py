@@ -16,7 +16,7 @@ from dynstore.cli.log_commands import export, log
 from dynstore.cli.shared import DEVICE_HELP, check_device, say
 from dynstore.cli.stream_command import EXAMPLES as STREAM_EXAMPLES
 from dynstore.cli.stream_command import stream
-from dynstore.errors import DynstoreError, InputError, MissingDependencyError
+from dynstore.errors import DynstoreError, InputError, MissingDependencyError, without_secrets
 from dynstore.terminal import visible
 
 __all__ = ["app", "info", "main", "warmup"]
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"dynstore: error: {visible(' '.join(message.split()))}", file=sys.stderr)
+    print(f"dynstore: error: {visible(' '.join(without_secrets(message).split()))}", file=sys.stderr)
     return code
 
 

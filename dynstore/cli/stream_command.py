@@ -23,7 +23,7 @@ from dynstore.cli.shared import (
     read_delimiter,
     say,
 )
-from dynstore.errors import DynstoreError, InputError, StreamError
+from dynstore.errors import DynstoreError, InputError, StreamError, cause_of, without_secrets
 from dynstore.terminal import visible
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def stream(
         except MemoryError:
             raise
         except Exception as error:  # a server's, such as a lost connection
-            raise StreamError(f"stream: {source}: {error}") from error
+            raise StreamError(without_secrets(f"stream: {source}: {error}")) from cause_of(error)
         say(f"{progress}\n{graph}")
         _show_answers(monitors)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynstore.arguments import check_name
 from dynstore.bars import Advance, show_progress
-from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.errors import InputError, InputTypeError, type_name, without_secrets
 from dynstore.io.columns import ColumnChoice
 from dynstore.io.dialects import SAMPLE_BYTES, DialectChoice
 from dynstore.io.dimacs import read_dimacs
@@ -126,6 +126,11 @@ def read_events(
         raise InputError("read_events: ids is 'text', which needs renumber=True")
     choice = ColumnChoice(source, destination, weight, time, op)
     where = os.path.expanduser(os.fspath(path))
+    if "://" in where and not os.path.exists(where):
+        raise InputError(
+            f"read_events: {without_secrets(where)!r} is an address; wanted the path of a file. dynstore.Stream reads "
+            "addresses"
+        )
     max_id = MAX_ID[vertex_dtype]
     limits = Limits(MAX_ANY_ID if renumber else max_id, MAX_WEIGHT[weight_dtype], renumber)
     with show_progress(progress) as (advance, _):

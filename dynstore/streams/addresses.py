@@ -9,12 +9,20 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
-from dynstore.errors import DynstoreError, InputError, InputTypeError, StreamError, type_name
+from dynstore.errors import (
+    DynstoreError,
+    InputError,
+    InputTypeError,
+    StreamError,
+    cause_of,
+    type_name,
+    without_secrets,
+)
 from dynstore.input.forms import is_frame
 from dynstore.io import EventTable
 from dynstore.streams.sources.base import IterableSource, Source, TableSource
 
-__all__ = ["SCHEMES", "as_source", "open_source"]
+__all__ = ["SCHEMES", "as_source", "check_server", "open_source"]
 
 METHODS = ("poll", "seek", "commit", "pause")
 
@@ -55,7 +63,8 @@ def open_source(address: str, follow: bool = True) -> Source:
     address : str
         ``redis://HOST:PORT/KEY``, ``nats://HOST:PORT/SUBJECT``, ``kafka://HOST:PORT/TOPIC``,
         ``grpc://HOST:PORT/TICKET`` (Arrow Flight), or the path of a text file. ``?group=NAME`` at the end of the first
-        three names the reader.
+        three names the reader. Redis and NATS take a user and a password: ``redis://USER:PASSWORD@HOST:PORT/KEY``.
+        No message shows them.
     follow : bool
         Wait for more at the end of a file.
 
@@ -81,16 +90,40 @@ def open_source(address: str, follow: bool = True) -> Source:
     server, name = parts.netloc, parts.path.lstrip("/")
     group = parse_qs(parts.query).get("group", ["dynstore"])[0]
     if not server or not name:
-        raise InputError(f"Stream: the source {address!r} lacks a part; wanted {SCHEMES}")
+        raise InputError(f"Stream: the source {without_secrets(address)!r} lacks a part; wanted {SCHEMES}")
     try:
+        check_server(parts.scheme, server)
         source = _connect(parts.scheme, server, name, group)
     except DynstoreError:
         raise
     except Exception as error:
-        raise StreamError(f"Stream: {address!r} cannot be opened: {error or type_name(error)}") from error
+        raise StreamError(
+            without_secrets(f"Stream: {address!r} cannot be opened: {str(error) or type_name(error)}")
+        ) from cause_of(error)
     if source is None:
         raise InputError(f"Stream: unknown kind of source {parts.scheme!r}; wanted {SCHEMES}")
     return source
+
+
+def check_server(scheme: str, server: str) -> None:
+    """Refuse a server with a login that would not be used, or would be taken apart wrongly.
+
+    Raises
+    ------
+    InputError
+        Without what is secret.
+    """
+    _login, has_login, place = server.rpartition("@")
+    if scheme in ("kafka", "grpc") and has_login:
+        how = ": KafkaSource(..., sasl_username=..., sasl_password=...)" if scheme == "kafka" else ""
+        raise InputError(f"Stream: an address of {scheme} has no user and no password; pass them to the client{how}")
+    host, colon, port = place.rpartition(":")
+    is_named = not colon or place.endswith("]") or (host and port.isdecimal())
+    if scheme in ("redis", "nats") and not has_login and not is_named:
+        raise InputError(
+            f"Stream: an address of {scheme} has no HOST:PORT behind the ://, or behind a user, a password and an @; "
+            "in a password write / as %2F, ? as %3F, # as %23"
+        )
 
 
 def _connect(scheme: str, server: str, name: str, group: str) -> Source | None:

@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dynstore.errors import DynstoreError, InputError, StreamError, type_name
+from dynstore.errors import DynstoreError, InputError, StreamError, cause_of, type_name, without_secrets
 from dynstore.streams.journal import find_journal, pack
 from dynstore.streams.pending import Pending
 from dynstore.streams.progress import Meter, shown_time
@@ -195,8 +195,9 @@ class Engine:
         except DynstoreError as error:  # of a row, or of a full queue
             self._fail(error)
         except BaseException as error:  # also SystemExit: a thread that ends without a word leaves all others waiting
-            failure = StreamError(f"Stream: the source could not go on: {str(error) or type_name(error)}")
-            failure.__cause__ = error
+            why = without_secrets(str(error) or type_name(error))
+            failure = StreamError(f"Stream: the source could not go on: {why}")
+            failure.__cause__ = cause_of(error)
             self._fail(failure)
         self.pending.end()
         while not self.over.wait(POLL_S):
@@ -259,7 +260,7 @@ class Engine:
     def _leave_out(self, unit: BadUnit) -> None:
         self._letters.take(unit)
         self.meter.left_out += 1
-        _log.warning("Stream: %s is left out: %s", unit.place or "a batch", unit.error)
+        _log.warning("Stream: %s is left out: %s", unit.place or "a batch", without_secrets(unit.error))
 
     def _commit(self) -> None:
         """Commit the newest position that lasts."""
@@ -270,7 +271,7 @@ class Engine:
             try:
                 self._source.commit(position)
             except Exception as error:
-                self._fail(StreamError(f"Stream: the source could not commit {position!r}: {error}"))
+                self._fail(StreamError(f"Stream: the source could not commit {position!r}: {without_secrets(error)}"))
                 self._stopping = True
 
     def _close_source(self) -> None:

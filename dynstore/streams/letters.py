@@ -7,9 +7,19 @@ import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from dynstore.adapters.libraries import require
-from dynstore.errors import DynstoreError, InputError, InputTypeError, StreamError, type_name
+from dynstore.errors import (
+    DynstoreError,
+    InputError,
+    InputTypeError,
+    StreamError,
+    cause_of,
+    type_name,
+    without_secrets,
+)
+from dynstore.streams.addresses import check_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +66,8 @@ class _Hand(_Raise):
         try:
             self._function(unit)
         except Exception as error:
-            raise StreamError(f"Stream: on_error could not take {unit.place}: {error or type_name(error)}") from error
+            why = without_secrets(str(error) or type_name(error))
+            raise StreamError(f"Stream: on_error could not take {unit.place}: {why}") from cause_of(error)
 
     def close(self) -> None:
         self._close()
@@ -128,6 +139,7 @@ def open_letters(on_error: OnError) -> Letters:
     server, _, name = rest.rpartition("/")
     if scheme not in SERVERS or not server or not name:
         raise InputError(f"Stream: on_error is an address of kind {scheme!r}; wanted {WANTED}")
+    check_server(scheme, urlsplit(given).netloc)
     return _opened(name, SERVERS[scheme], server, name)
 
 
@@ -138,15 +150,15 @@ def _opened(what: str, opener: Callable[..., Letters], *given: Any) -> Letters:
         raise
     except Exception as error:
         why = getattr(error, "strerror", None) or str(error) or type_name(error)
-        raise InputError(f"Stream: on_error: cannot open {what!r}: {why}") from error
+        raise InputError(f"Stream: on_error: cannot open {what!r}: {without_secrets(why)}") from cause_of(error)
 
 
 def _as_letter(unit: BadUnit) -> dict[str, str]:
     """Return a unit as texts: its place, what is wrong, and its contents, in Base64 where they are no text."""
-    value = unit.value
+    value, error = unit.value, without_secrets(unit.error)
     if isinstance(value, bytes):
         try:
-            return {"place": unit.place, "error": str(unit.error), "value": value.decode()}
+            return {"place": unit.place, "error": error, "value": value.decode()}
         except UnicodeDecodeError:
-            return {"place": unit.place, "error": str(unit.error), "base64": base64.b64encode(value).decode()}
-    return {"place": unit.place, "error": str(unit.error), "value": value if isinstance(value, str) else repr(value)}
+            return {"place": unit.place, "error": error, "base64": base64.b64encode(value).decode()}
+    return {"place": unit.place, "error": error, "value": value if isinstance(value, str) else repr(value)}

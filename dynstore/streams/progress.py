@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from dynstore.errors import without_secrets
+
 __all__ = ["STAGES", "Meter", "Progress", "State", "shown_ms", "shown_time"]
 
 State: TypeAlias = Literal["ready", "running", "ended", "failed"]
@@ -156,7 +158,8 @@ class Meter:
             self._delays.append([(now - arrived, count) for arrived, count in arrivals[::step]])
 
     def error(self, text: str) -> None:
-        """Note an error; one that comes again and again is kept once."""
+        """Note an error, without secrets; one that comes again and again is kept once."""
+        text = without_secrets(text)
         with self._lock:
             if not self.errors or self.errors[-1] != text:
                 self.errors.append(text)

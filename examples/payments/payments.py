@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 
+from dynstore.errors import without_secrets
+
 REDIS = "redis://localhost:6379/payments"
 FLIGHT = "grpc://localhost:8815/payments"
 COLUMNS = {"source": "card", "destination": "merchant", "weight": "cents", "time": "time"}
@@ -89,5 +91,5 @@ def wait_for(address: str, seconds: float = 30.0) -> None:
     ends = time.monotonic() + seconds
     while not is_listening(address):
         if time.monotonic() > ends:
-            raise TimeoutError(f"nothing listens at {address}; start server.py")
+            raise TimeoutError(f"nothing listens at {without_secrets(address)}; start server.py")
         time.sleep(0.1)

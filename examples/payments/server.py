@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import typer
 from payments import find_address, make_message
 
+from dynstore.errors import without_secrets
 from dynstore.streams import encode
 
 
@@ -28,7 +29,7 @@ def main(
     """Send card payments until Ctrl-C."""
     address = find_address() if address is None else address
     send = send_to_redis if address.startswith("redis") else serve_flight
-    print(f"payments go to {address}", flush=True)
+    print(f"payments go to {without_secrets(address)}", flush=True)
     try:
         send(address, messages, rows, every, seed)
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError, StreamError
+from dynstore.streams.addresses import check_server
 from dynstore.streams.messages import Message, Messages
 from dynstore.streams.sources.base import MessageSource
 
@@ -46,6 +47,7 @@ class KafkaSource(MessageSource):
 
     def __init__(self, topic: str, group: str = "dynstore", servers: str = "localhost:9092", **options: Any) -> None:
         kafka = require("KafkaSource", "confluent_kafka")
+        check_server("kafka", servers)  # librdkafka would log a password
         self._kafka, self._topic = kafka, topic
         config: dict[str, Any] = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
         config["reconnect.backoff.ms"] = 1000  # librdkafka logs each attempt

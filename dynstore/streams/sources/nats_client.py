@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from dynstore.adapters.libraries import require
-from dynstore.errors import StreamError
+from dynstore.errors import StreamError, without_secrets
 
 __all__ = ["CALL_S", "Connection"]
 
@@ -55,17 +55,18 @@ class Connection:
 
     async def _connect(self, nats: Any, url: str) -> Any:
         errors: list[Exception] = []
+        shown = without_secrets(url)
 
         async def note(error: Exception) -> None:
             errors[:] = [error]
-            _log.info("NatsSource: %s: %s", url, error)
+            _log.info("NatsSource: %s: %s", shown, without_secrets(error))
 
         try:
             connecting = nats.connect(url, max_reconnect_attempts=-1, connect_timeout=CONNECT_S, error_cb=note)
             return await asyncio.wait_for(connecting, CONNECT_S)
         except TimeoutError:
-            why = errors[0] if errors else f"no answer in {CONNECT_S:g} s"
-            raise StreamError(f"NatsSource: {url} cannot be reached: {why}") from None
+            why = without_secrets(errors[0]) if errors else f"no answer in {CONNECT_S:g} s"
+            raise StreamError(f"NatsSource: {shown} cannot be reached: {why}") from None
 
     def publish(self, subject: str, data: bytes) -> None:
         """Send a message to a subject of a stream of JetStream, which stores it before this returns."""
