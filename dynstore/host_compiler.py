@@ -1,8 +1,8 @@
 """Compiling host kernels; every ``cpu`` module takes its ``njit`` from here.
 
 Numba keeps compiled kernels beside their source or in the user's cache folder. Here ``DYNSTORE_CACHE_DIR`` comes
-first, where it is set. If kernels cannot be kept anywhere, or what was kept cannot be read, they are compiled again:
-that costs a compilation, never an error.
+first, where it is set. Kernels are not read from a folder to which other users may write. If kernels cannot be kept
+anywhere, or what was kept cannot be read, they are compiled again: that costs a compilation, never an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -19,7 +21,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
-from dynstore.caches import cache_folder
+from dynstore.caches import BY_OTHERS, cache_folder, is_trusted, make_private
 from dynstore.compilations import compilations
 
 __all__ = ["njit"]
@@ -35,7 +37,9 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
     compiled = numba.njit(**options)(function)
     if cache and isinstance(compiled, CPUDispatcher):  # a plain function where NUMBA_DISABLE_JIT is set
         try:
-            compiled._cache = _make_cache(function)
+            kept = _make_cache(function)
+            if _is_trusted(Path(kept.cache_path), Path(function.__code__.co_filename).parent):
+                compiled._cache = kept
         except (OSError, RuntimeError) as error:  # no folder that can be written
             _log.debug("%s is compiled in each process: %s", function.__name__, error)
     return compiled
@@ -61,13 +65,25 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             _log.debug("%s is not kept: %s", self._name, error)
 
 
+@cache
+def _is_trusted(folder: Path, source: Path) -> bool:
+    """Whether a folder of kernels may be used; one beside the source is as safe as the source, if not more open."""
+    if folder.parent != source:
+        return is_trusted(folder)
+    own, beside = folder.stat(), source.stat()
+    is_ours = own.st_uid in (0, os.getuid(), beside.st_uid)
+    return (is_ours and not own.st_mode & ~beside.st_mode & BY_OTHERS) or is_trusted(folder)
+
+
 def _make_cache(function: Callable[..., Any]) -> _Cache:
     """Make a function's cache. Numba reads its folder from its settings, which other threads may use, too."""
     if not os.environ.get("DYNSTORE_CACHE_DIR"):
         return _Cache(function)
     with _folder_lock:
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str((cache_folder() / "host").absolute())
+        before, folder = numba.config.CACHE_DIR, (cache_folder() / "host").absolute()
+        with suppress(OSError):  # then Numba looks for another folder
+            make_private(folder)
+        numba.config.CACHE_DIR = str(folder)
         try:
             return _Cache(function)
         finally:

@@ -23,7 +23,7 @@ from dynstore.adapters.cugraph.borrowed.toolchain import (
     rapids_version,
     search_places,
 )
-from dynstore.caches import cache_folder
+from dynstore.caches import cache_folder, distrust, make_private
 from dynstore.errors import DynstoreError
 
 __all__ = ["BuildError", "build", "build_commands", "cache_key", "compile_library", "find_library", "library_path"]
@@ -67,7 +67,8 @@ def find_library(site: Path) -> Path | None:
     """Return the library for the RAPIDS in ``site``, from the cache or from an installed package; None without one."""
     own = library_path(site)
     installed = [place / PACKAGE / own.parent.name / LIBRARY for place in search_places(site)]
-    return next((path for path in (own, *installed) if path.is_file()), None)
+    kept = [own] if distrust(own.parent) is None else []  # it is loaded into the process
+    return next((path for path in (*kept, *installed) if path.is_file()), None)
 
 
 def build_commands(toolchain: Toolchain, work: Path) -> list[list[str]]:
@@ -95,6 +96,9 @@ def build(site: Path) -> Path:
     library, target = find_library(site), library_path(site)
     if library is not None:
         return library
+    problem = distrust(target.parent)
+    if problem is not None:
+        raise BuildError(f"the library is neither kept nor read in {target.parent}: {problem}")
     toolchain = find_toolchain(site)
     note = target.with_name(FAILED)
     earlier = note.read_text(encoding="utf-8", errors="replace") if note.is_file() else ""
@@ -102,7 +106,7 @@ def build(site: Path) -> Path:
     if earlier and head == toolchain.fingerprint():
         raise BuildError(f"{reason.strip()} (as tried before; to try again, delete {note})")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_private(target.parent)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
             compile_library(toolchain, Path(folder), note).replace(target)
     except OSError as error:

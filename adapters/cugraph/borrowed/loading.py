@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dynstore.adapters.cugraph.borrowed.builder import FAILED, BuildError, build, find_library, library_path
 from dynstore.adapters.cugraph.borrowed.self_test import COULD_NOT_RUN, open_library, problem_of
 from dynstore.adapters.cugraph.borrowed.toolchain import RAPIDS_LINE, find_rapids, find_toolchain, rapids_version
+from dynstore.caches import make_private
 from dynstore.errors import MissingDependencyError
 
 __all__ = ["TESTED", "Bridge", "describe", "load_bridge", "minor_release"]
@@ -148,7 +149,7 @@ def _keep(site: Path, name: str, text: str, mode: Literal["a", "w"]) -> None:
     """Keep a note beside the library's place in the cache, for later processes."""
     note = library_path(site).with_name(name)
     try:
-        note.parent.mkdir(parents=True, exist_ok=True)
+        make_private(note.parent)
         with note.open(mode, encoding="utf-8") as file:
             file.write(text)
     except OSError:
