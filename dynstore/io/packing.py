@@ -21,6 +21,9 @@ __all__ = ["Opened", "is_packed", "open_unpacked", "plain_suffix"]
 
 GZIP, XZ, BZIP2, ZSTD, ZIP = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
 SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".zip")
+# A packed file may unpack to so many bytes, or to so many times its size if that is more. Lists of edges are packed to
+# a third up to a twentieth; gzip can pack to a thousandth, the others to less than a millionth.
+FREE_BYTES, MOST_TIMES = 1 << 30, 1000
 TAR, TAR_PLACE = b"ustar", 257
 TAR_HEAD = 512
 
@@ -30,13 +33,13 @@ class Opened:
 
     Attributes
     ----------
-    content : binary file
-        Unpacked.
+    content : object
+        It has the method ``read`` of a binary file. Unpacked.
     size : int
         Bytes of the file on the disk.
     """
 
-    def __init__(self, raw: BinaryIO, content: BinaryIO) -> None:
+    def __init__(self, raw: BinaryIO, content: Any) -> None:
         self._raw, self.content = raw, content
         self.size = os.fstat(raw.fileno()).st_size
 
@@ -65,13 +68,18 @@ def open_unpacked(where: str) -> Iterator[Opened]:
     InputError
         If there is no such file, or it cannot be opened.
     FileFormatError
-        If it is damaged or cut short, or an archive of several files of other names.
+        If it is damaged or cut short, or an archive of several files of other names; when more than 1 GiB and a
+        thousand times its size are read.
     """
     try:
         with open(where, "rb") as raw:
             start = raw.read(len(XZ))
             raw.seek(0)
-            yield Opened(raw, _unpack(where, start, raw))
+            content = _unpack(where, start, raw)
+            opened = Opened(raw, content)
+            if is_packed(start):
+                opened.content = _Bounded(where, content, max(FREE_BYTES, MOST_TIMES * opened.size))
+            yield opened
     except FileNotFoundError:
         raise InputError(f"read_events: no file {where!r}") from None
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile) as error:
@@ -118,6 +126,23 @@ class _Rest(io.RawIOBase):
             return head + bytes(self._rest.read())
         head, self._head = self._head[:size], self._head[size:]
         return head if len(head) == size else head + bytes(self._rest.read(size - len(head)))
+
+
+class _Bounded:
+    """What is unpacked, up to a limit: a small file may unpack to more than any memory holds."""
+
+    def __init__(self, where: str, content: Any, most: int) -> None:
+        self._where, self._content, self._left, self._most = where, content, most, most
+
+    def read(self, size: int) -> bytes:
+        found = bytes(self._content.read(size))
+        self._left -= len(found)
+        if self._left < 0:
+            raise FileFormatError(
+                f"{self._where}: unpacks to more than {self._most:,} bytes, which is more than lists of edges do; if "
+                "it is meant, unpack it first"
+            )
+        return found
 
 
 def _open_zstandard(where: str, raw: BinaryIO) -> Any:

@@ -163,7 +163,8 @@ def _read(
 
         def read(size: int) -> bytes:
             advance(name, opened.done(), opened.size)
-            return opened.content.read(size)
+            found: bytes = opened.content.read(size)
+            return found
 
         head = b""
         while len(head) <= SAMPLE_BYTES and (more := read(SAMPLE_BYTES + 1)):

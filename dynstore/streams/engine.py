@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CLOSING_S", "POLL_S", "Engine", "Limits", "Question"]
 
 POLL_S = 0.05  # how long the reader waits for rows before it looks up
+PART_BYTES = 1 << 26  # of rows that are put in line together
 CLOSING_S = 5.0  # how long the end waits for callbacks, and for a source that does not return
 _log = logging.getLogger("dynstore")
 
@@ -208,33 +209,36 @@ class Engine:
 
     def _read_all(self) -> None:
         source, pending, limits = self._source, self.pending, self._limits
-        skip, paused = pending.position.skip, False
+        skip = pending.position.skip
         if self._is_logged and pending.position.whole:
             source.seek(pending.position.source)
         while not self._stopping:
             self._commit()
-            room = pending.room()
-            if room <= 0:
-                if not paused:
-                    source.pause(True)
-                paused = True
-                pending.wait_for_room(POLL_S)
-                continue
-            if paused:
-                source.pause(False)
-            paused = False
+            room = self._await_room()
             begun = perf_counter()
-            got = source.poll(min(limits.batch_edges, room), POLL_S)
+            got = source.poll(min(limits.batch_edges, room), POLL_S) if room else None
             if got is None:
                 continue
             for rows, position in self._read_units(*got):
+                if not self._await_room():
+                    break
                 known = min(skip, len(rows))
                 skip -= known
                 pending.put(rows, position, known)
             self.meter.stage("read", begun)
 
+    def _await_room(self) -> int:
+        """Wait until there is room for rows, and return for how many; none if the stream is stopping."""
+        if self.pending.room() <= 0:
+            self._source.pause(True)
+            while self.pending.room() <= 0 and not self._stopping:
+                self.pending.wait_for_room(POLL_S)
+                self._commit()
+            self._source.pause(False)
+        return max(0, self.pending.room())
+
     def _read_units(self, given: Any, position: Any) -> Iterator[tuple[Rows, Any]]:
-        """Yield the rows of what a source has brought, as few parts as can be, and the position behind each.
+        """Yield the rows of what a source has brought, in parts of 64 MiB or one unit, and the position behind each.
 
         What is left out has no rows: the position moves on. Before an error is raised, all rows before it are yielded.
         """
@@ -246,16 +250,22 @@ class Engine:
                 behind, is_new = position, True
                 if rows is not None and len(rows):
                     parts.append(rows)
+                if sum(part.nbytes for part in parts) > PART_BYTES:
+                    yield self._arrived(parts), behind
+                    parts, is_new = [], False
         except DynstoreError as error:
             failure = error
         if is_new:
-            rows = joined(parts) if parts else self._rows.nothing()
-            if rows.times is not None and len(rows):
-                newest = rows.times.max().item()
-                self.newest_arrived = newest if self.newest_arrived is None else max(newest, self.newest_arrived)
-            yield rows, behind
+            yield self._arrived(parts), behind
         if failure is not None:
             raise failure
+
+    def _arrived(self, parts: list[Rows]) -> Rows:
+        rows = joined(parts) if parts else self._rows.nothing()
+        if rows.times is not None and len(rows):
+            newest = rows.times.max().item()
+            self.newest_arrived = newest if self.newest_arrived is None else max(newest, self.newest_arrived)
+        return rows
 
     def _leave_out(self, unit: BadUnit) -> None:
         self._letters.take(unit)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import struct
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,6 +14,7 @@ from dynstore.errors import FileFormatError, InputError
 from dynstore.input.forms import column_names, is_frame, open_edges
 from dynstore.io.json_lines import read_json_rows
 from dynstore.io.text_values import TextBatch
+from dynstore.streams.arrow_sizes import unpacked_size
 from dynstore.streams.units import MixedUnitsError
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Message", "Messages", "decode", "encode"]
 
 ARROW_START, ARROW_FILE = b"\xff\xff\xff\xff", b"ARROW1"
-MAX_BYTES = 1 << 28  # of a message, unpacked
+FILE_HEAD = 8
+MAX_BYTES = 1 << 28  # of a message, unpacked; and of all that are read together
+JSON_FACTOR = 16  # about how much more memory the objects of JSON take than their text
 FORMATS = ("arrow", "json")
 NAMES = ("source", "destination", "weight")
 
@@ -114,48 +117,51 @@ def decode(message: bytes, columns: Collection[str] | None = None) -> Any:
     Raises
     ------
     FileFormatError
-        If it is neither; if an Arrow message is damaged, or unpacks to more than 256 MiB.
+        If it is neither; if an Arrow message is damaged; if it has more than 256 MiB, or would have them unpacked.
     MissingDependencyError
         Without pyarrow, for a message in Arrow's format.
     """
     if message.startswith((ARROW_START, ARROW_FILE)):
         return _decode_arrow(message, columns)
+    if len(message) > MAX_BYTES:
+        raise _too_large(message, "has")
     found = _columns_of(_read_objects(message))
     return found if columns is None else {name: column for name, column in found.items() if name in columns}
 
 
-def _decode_arrow(message: bytes, columns: Collection[str] | None) -> Any:
-    """Return the rows of an Arrow message, validated: what others have sent may point anywhere."""
+def _decode_arrow(message: bytes, columns: Collection[str] | None, is_measured: bool = False) -> Any:
+    """Return the rows of an Arrow message, validated: what others have sent may point anywhere.
+
+    ``is_measured``: what it unpacks to is known to be within the limit.
+    """
     pyarrow = require("decode", "pyarrow")
-    is_file = message.startswith(ARROW_FILE)
-    opened = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+    opened = pyarrow.ipc.open_stream
     try:
-        schema = opened(message).schema
+        stream = _stream_of(message)
+        if not is_measured and unpacked_size(pyarrow, stream) > MAX_BYTES:
+            raise _too_large(message, "unpacks to")
+        schema = opened(stream).schema
         chosen = [n for n, name in enumerate(schema.names) if columns is None or name in columns]
         options = {} if len(chosen) == len(schema) else {"options": pyarrow.ipc.IpcReadOptions(included_fields=chosen)}
-        batches, size = [], 0
-        reader = opened(message, **options)
-        for number in itertools.count():
-            try:
-                batch = reader.get_batch(number) if is_file and number < reader.num_record_batches else None
-                batch = reader.read_next_batch() if not is_file else batch
-            except StopIteration:
-                break
-            if batch is None:
-                break
+        batches = []
+        for batch in opened(stream, **options):
             batch.validate(full=True)
-            size += batch.get_total_buffer_size()
-            if size > MAX_BYTES:
-                raise FileFormatError(
-                    f"decode: a message of {len(message)} bytes unpacks to more than {MAX_BYTES >> 20} MiB"
-                )
             batches.append(batch)
         return pyarrow.Table.from_batches(batches, batches[0].schema if batches else schema)
-    except (pyarrow.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, KeyError, struct.error, IndexError) as error:
         if isinstance(error, FileFormatError):
             raise
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise FileFormatError(f"decode: a message of {len(message)} bytes is no Arrow stream: {why}") from error
+
+
+def _stream_of(message: bytes) -> Any:
+    """Return an Arrow message in the format of streams, which a file has between its magic and its footer."""
+    return memoryview(message)[FILE_HEAD:] if message.startswith(ARROW_FILE) else message
+
+
+def _too_large(message: bytes, what: str) -> FileFormatError:
+    return FileFormatError(f"decode: a message of {len(message)} bytes {what} more than {MAX_BYTES >> 20} MiB")
 
 
 def _read_objects(message: bytes) -> list[dict[str, Any]] | dict[str, list[Any]]:
@@ -187,6 +193,21 @@ def _columns_of(rows: list[dict[str, Any]] | dict[str, list[Any]]) -> dict[str, 
         return rows
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _size_together(values: list[bytes]) -> int:
+    """Return how much memory Arrow messages take, unpacked.
+
+    Raises
+    ------
+    MixedUnitsError
+        If one is damaged: which one is found when each is read alone.
+    """
+    pyarrow = require("decode", "pyarrow")
+    try:
+        return sum(unpacked_size(pyarrow, _stream_of(value)) for value in values)
+    except (pyarrow.ArrowException, OSError, ValueError, struct.error, IndexError):
+        raise MixedUnitsError from None
 
 
 class Message(NamedTuple):
@@ -251,12 +272,16 @@ class Messages:
         return self._read_tables(packed) if are_arrow.pop() else self._read_json(packed)
 
     def _read_tables(self, values: list[bytes]) -> Any:
-        tables = [decode(value, self._columns) for value in values]
+        if _size_together(values) > MAX_BYTES:
+            raise MixedUnitsError
+        tables = [_decode_arrow(value, self._columns, is_measured=True) for value in values]
         if any(table.schema != tables[0].schema for table in tables):
             raise MixedUnitsError
         return require("decode", "pyarrow").concat_tables(tables)
 
     def _read_json(self, values: list[bytes]) -> dict[str, list[Any]]:
+        if sum(map(len, values)) > MAX_BYTES // JSON_FACTOR:
+            raise MixedUnitsError
         rows: list[dict[str, Any]] = []
         for value in values:
             found = _read_objects(value)

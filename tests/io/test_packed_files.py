@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dynstore.errors import FileFormatError, InputError
-from dynstore.io import EventTable, read_events
+from dynstore.io import EventTable, packing, read_events
 
 
 def read(folder: Path, name: str, content: bytes, **options: str) -> EventTable:
@@ -113,3 +113,14 @@ def test_archives_without_it_and_damaged_files(tmp_path: Path) -> None:
         read(tmp_path, "m.tar", archive("w", {"m/m.mtx": MATRIX * 99})[:600])
     with pytest.raises(FileFormatError, match="damaged or cut short"):
         read(tmp_path, "g.graph.bz2", bz2.compress(b"3 3\n2 3\n1 3\n1 2\n")[:-9])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_what_unpacks_to_very_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack) -> None:
+    text = "".join(f"{number} {number * number % 9973}\n" for number in range(20_000))
+    monkeypatch.setattr(packing, "FREE_BYTES", 1 << 16)
+    assert len(read(tmp_path, "edges.txt.gz", pack(text.encode()))) == 20_000, "a thousand times its size is allowed"
+    monkeypatch.setattr(packing, "MOST_TIMES", 2)
+    with pytest.raises(FileFormatError, match=r"unpacks to more than [\d,]+ bytes.*unpack it first"):
+        read(tmp_path, "edges.txt.gz", pack(text.encode()))
+    assert len(read(tmp_path, "edges.txt", text.encode())) == 20_000, "a file that is not packed has no limit"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import DynstoreError, FileFormatError, InputError, StreamError
-from dynstore.streams import BadUnit, FileSource, decode, encode, messages
+from dynstore.streams import BadUnit, FileSource, decode, encode
 from dynstore.streams.messages import Message, Messages
 from tests.streams.scripted import Scripted, graph, pairs_of
 
@@ -336,40 +335,3 @@ def test_a_function_gets_frames_of_every_source(tmp_path: Path) -> None:
         assert pairs_of(G) == {(0, 1), (10, 11)}
     with pytest.raises(InputError, match="transform is 3; wanted a function of a pandas frame"):
         Stream(graph(), [(0, 1)], transform=3)  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------------- limits
-
-
-def test_a_message_that_unpacks_to_very_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_BYTES", 1 << 16)
-    sink = pa.BufferOutputStream()
-    table = pa.table({"source": np.zeros(10_000, np.int64), "destination": np.ones(10_000, np.int64)})
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    packed = sink.getvalue().to_pybytes()
-    assert len(packed) < 1 << 12
-    with pytest.raises(FileFormatError, match=f"a message of {len(packed)} bytes unpacks to more than 0 MiB"):
-        decode(packed)
-
-
-def test_a_damaged_message_is_refused_before_it_is_read() -> None:
-    """The offsets of a string end behind its letters."""
-    message = encode(pd.DataFrame({"source": ["a" * 77], "destination": ["b"]}))
-    damaged = message.replace(struct.pack("<2i", 0, 77), struct.pack("<2i", 0, 7777))
-    assert damaged != message
-    with pytest.raises(FileFormatError, match="is no Arrow stream"):
-        decode(damaged)
-
-
-@pytest.mark.parametrize("overflow", ["block", "drop-oldest", "error"])
-def test_waiting_rows_are_bounded_by_bytes(overflow: Any) -> None:
-    batches = [(np.arange(1000), np.arange(1000) + 1) for _ in range(50)]
-    stream = Stream(graph(), batches, overflow=overflow, max_pending_bytes=40_000, batch_edges=10**6, max_delay=0.05)
-    if overflow == "error":
-        with pytest.raises(StreamError, match="rows wait and 1000 more came; max_pending_bytes is 40000"):
-            stream.run()
-    else:
-        progress = stream.run()
-        assert progress.applied + progress.dropped == 50_000
-        assert (progress.dropped > 0) == (overflow == "drop-oldest")
