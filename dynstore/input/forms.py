@@ -14,6 +14,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.input.arrow_memory import check_memory
+from dynstore.input.converting import pick_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,9 +86,7 @@ def open_edges(caller: str, edges: Any, extra: Sequence[str] = ()) -> Any:
             return edges
     try:
         return reader.read_all()
-    except MemoryError:
-        raise
-    except Exception as error:  # the producer's own, and Arrow's for batches that do not fit together
+    except pyarrow.ArrowInvalid as error:  # batches that do not fit together; what else the producer raises is its own
         raise InputError(f"{caller}: edges, a {type_name(edges)}, cannot be read: {error}") from error
 
 
@@ -309,19 +308,7 @@ def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
         Numbers of rows, of NumPy or CuPy.
     """
     host = rows if isinstance(rows, np.ndarray) else rows.get()
-    return tuple(_take(column, host if _is_on_host(column) else rows) for column in columns)
-
-
-def _take(column: Any, rows: Any) -> Any:
-    if isinstance(column, list | tuple | range):
-        return [column[row] for row in rows.tolist()]
-    if hasattr(column, "iloc"):  # pandas, cuDF
-        return column.iloc[rows]
-    if hasattr(column, "null_count") and hasattr(column, "take"):  # pyarrow
-        return column.take(rows)
-    if hasattr(column, "__getitem__"):  # NumPy, CuPy, polars
-        return column[rows]
-    return np.from_dlpack(column)[rows]
+    return tuple(pick_rows(column, host if _is_on_host(column) else rows) for column in columns)
 
 
 def _is_on_host(column: Any) -> bool:

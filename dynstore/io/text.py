@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.errors import InputError, LimitError
 from dynstore.io.columns import ColumnChoice, Columns, find_columns
-from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect
+from dynstore.io.dialects import Dialect, DialectChoice, find_dialect, first_rows
 from dynstore.io.events import OP_DELETE, OP_SYMBOLS, EventTable
 from dynstore.io.limits import Limits
 from dynstore.io.numbering import number_texts
@@ -102,8 +102,7 @@ class _Reading:
     def read_all(self, head: bytes, read: Read) -> EventTable:
         """Read all rows."""
         line, start = self._dialect.first_line, head[self._dialect.first_byte :]
-        end = start.rfind(b"\n", 0, SAMPLE_BYTES) + 1
-        self._decide(start[: end or len(start)])
+        self._decide(first_rows(head, self._dialect))
         for piece in pieces_of(read, start):
             self._add(piece, line)
             line += piece.count(b"\n")
