@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GAPS_MARK",
+    "NAME_TIMES",
     "as_pandas",
     "bring_columns",
     "brings_weights",
@@ -223,6 +224,9 @@ def check_names(caller: str, names: tuple[str, str, str | None]) -> None:
     for argument, name in zip(("source", "destination", "weight"), names, strict=True):
         if not isinstance(name, str) and (name is not None or argument != "weight"):
             raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
+
+
+NAME_TIMES = ". Name the column of times: time=..."
 
 
 def check_labels(
