@@ -9,7 +9,7 @@
 # the nearest.
 # Why it matters: the same payment read from a text file and from a table of decimals has two
 # weights. A join on amounts, a check of equality, or a set of distinct weights sees two where there
-# is one.
+# is one. (Issue 35942 of Apache Arrow, which is closed, has one such amount.)
 #
 # Seen on 2026-11-28 with Python 3.11:
 #| decimal64(12, 2): 13929 of 99999 differ, first 0.35 -> 0.35000000000000003
