@@ -97,10 +97,10 @@ def _can_stand(truth: Truth, delimiter: str) -> bool:
     return delimiter in ",;" or not (any(delimiter in each for each in texts) or (delimiter == " " and missing))
 
 
-def said_ids(rng: Draw, truth: Truth) -> str | None:
+def said_ids(rng: Draw, truth: Truth, first: int = 1000) -> str | None:
     """Return what ids are said to be, where the first rows do not show it, or where what is wrong would be a text."""
     if truth.texts:
-        ids = [each for name in ("source", "destination") for each in truth.columns[name] if each is not None]
+        ids = [each for name in ("source", "destination") for each in truth.columns[name][:first] if each]
         shown = any(each.startswith("0") or not each.replace(".", "").isdecimal() for each in ids)
         return pick(rng, ["text", None]) if shown else "text"
     return "integer" if truth.renumber and truth.fault else pick(rng, ["integer", None])

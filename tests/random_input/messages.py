@@ -30,7 +30,7 @@ def draw_messages(rng: Draw, truth: Truth) -> tuple[str, Callable[[Any], None]]:
         )
         if rng.random() < 0.1:
             values.append(pick(rng, EMPTY))
-    ids = said_ids(rng, truth)
+    ids = said_ids(rng, truth, first=1)
     cut = int(rng.integers(len(values) + 1))
     size = int(pick(rng, [1, 3, 1000]))
 
