@@ -18,7 +18,7 @@ from dynstore.io.text_values import IdKind, TextColumn, TimeKind, decide_ids, de
 
 __all__ = ["PIECE_BYTES", "Read", "pieces_of", "read_rows", "read_text"]
 
-PIECE_BYTES = 1 << 25
+PIECE_BYTES = 1 << 23
 Read = Callable[[int], bytes]
 
 
@@ -26,11 +26,12 @@ def pieces_of(read: Read, start: bytes) -> Iterator[bytes]:
     """Yield pieces of whole lines: of the bytes ``start``, and of those that ``read`` returns."""
     left = start
     while more := read(PIECE_BYTES):
-        data = left + more
-        end = data.rfind(b"\n") + 1
+        end = more.rfind(b"\n") + 1
         if end:
-            yield data[:end]
-        left = data[end:]
+            yield b"".join((left, memoryview(more)[:end]))
+            left = more[end:]
+        else:
+            left += more
     if left:
         yield left
 
