@@ -25,6 +25,7 @@ from dynstore.algorithms.tracking import TRACKED
 from dynstore.backend import get_backend
 from dynstore.compilations import compilations
 from dynstore.graph import DynamicGraph
+from dynstore.io.cpu import scan
 from dynstore.windows.window import Window
 
 __all__ = ["MAX_JOBS", "Step", "StepDone", "run_steps", "warmup_steps"]
@@ -116,11 +117,12 @@ def warmup_steps(device: str = "auto") -> Iterator[Step]:
             yield Step(f"algorithms: {kind}", partial(_count, make, _Example.compute))
             yield Step(f"tracked answers: {kind}", partial(_count, make, _Example.track))
             yield Step(f"windows: {kind}", partial(_count, make, _Example.slide))
+    yield Step("text", partial(_count, bytes, lambda nothing: scan(b"1, 2\n", ",")))
     if backend.name == "cuda" and importlib.util.find_spec("cugraph") is not None:
         yield from _drop_in_steps(BUILT["cuda"])
 
 
-def _count(make: Callable[[], _Example], use: Callable[[_Example], None]) -> int:
+def _count(make: Callable[[], Any], use: Callable[[Any], object]) -> int:
     before = compilations.count
     use(make())
     return compilations.count - before

@@ -27,7 +27,11 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     (lambda G: G.insert_edges(TWICE), InputError, "insert_edges: the frame has 2 columns `source`; wanted one"),
     (lambda G: G.insert_edges([0, 1]), InputTypeError, "insert_edges: edges is a list; wanted a pandas, pyarrow"),
     (lambda G: G.insert_edges(None), InputTypeError, "insert_edges: edges is a NoneType; wanted"),
-    (lambda G: G.insert_edges(([0.5], [1])), InputTypeError, "`src` is float64; vertex ids must be integers"),
+    (
+        lambda G: G.insert_edges(([0.5], [1])),
+        InputTypeError,
+        r"`src` has 0\.5 \(float\) at row 0; vertex ids must be integers",
+    ),
     (lambda G: G.insert_edges(([1, -1], [1, 1])), InputError, "`src` has -1 at row 1; vertex ids must not be"),
     (
         lambda _: DynamicGraph(vertex_dtype=">i4"),

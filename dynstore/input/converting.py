@@ -74,13 +74,17 @@ def _refuse_nulls(caller: str, name: str, column: Any) -> None:
 
 
 def _decode_runs(caller: str, name: str, column: Any, role: Role) -> Any:
+    return plain(caller, name, _without_runs(column), role)
+
+
+def _without_runs(column: Any) -> Any:
     import pyarrow
     import pyarrow.compute
 
     column = _arrow(column)
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     decoded = [pyarrow.compute.run_end_decode(chunk) for chunk in chunks]
-    return plain(caller, name, pyarrow.chunked_array(decoded, type=column.type.value_type), role)
+    return pyarrow.chunked_array(decoded, type=column.type.value_type)
 
 
 def _decode_decimals(caller: str, name: str, column: Any, role: Role) -> Any:
@@ -95,7 +99,8 @@ def _decode_decimals(caller: str, name: str, column: Any, role: Role) -> Any:
         return column.cast(pyarrow.int64()).to_numpy(zero_copy_only=False)
     except pyarrow.ArrowInvalid:  # a fraction would be cut, or it is too large
         if role != "id":
-            return column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+            # By texts: pyarrow's own cast multiplies by 10^-scale, and makes 15.031250000000002 of 15.03125.
+            return column.cast(pyarrow.string()).cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
     return whole_numbers(caller, name, column.to_pylist())
 
 
@@ -189,6 +194,8 @@ def _all_codes(column: Any) -> tuple[np.ndarray, Any]:
         codes = values.codes
         return np.asarray(codes.to_numpy() if hasattr(codes, "to_numpy") else codes), values.categories
     if hasattr(column, "unify_dictionaries"):
+        if any(chunk.dictionary.null_count for chunk in column.chunks):  # pyarrow unifies none that has a null
+            column = column.cast(column.type.value_type).dictionary_encode()
         column = column.unify_dictionaries().combine_chunks()
         if hasattr(column, "chunks"):  # pyarrow returns a chunked array of one chunk, or of none
             if not column.num_chunks:
@@ -198,11 +205,19 @@ def _all_codes(column: Any) -> tuple[np.ndarray, Any]:
     return column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary
 
 
-def pick_rows(column: Any, rows: np.ndarray) -> Any:
-    """Return some rows of a column of NumPy, CuPy, pandas or pyarrow."""
-    if hasattr(column, "iloc"):
+def pick_rows(column: Any, rows: Any) -> Any:
+    """Return some rows of a column of any kind; ``rows`` is an array of NumPy, or of CuPy for columns of the GPU."""
+    if isinstance(column, list | tuple | range):
+        return [column[row] for row in rows.tolist()]
+    if kind_of(column) == "run ends":  # pyarrow takes none of their rows
+        column = _without_runs(column)
+    if hasattr(column, "iloc"):  # pandas, cuDF
         return column.iloc[rows]
-    return column.take(rows) if hasattr(column, "null_count") else column[rows]
+    if hasattr(column, "null_count") and hasattr(column, "take"):  # pyarrow
+        return column.take(rows)
+    if hasattr(column, "__getitem__"):  # NumPy, CuPy, polars
+        return column[rows]
+    return np.from_dlpack(column)[rows]
 
 
 _CONVERTERS: dict[Kind, Callable[[str, str, Any, Role], Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.input.columns import read_numbers
-from dynstore.input.forms import column_names, is_frame, open_edges, without_gaps
+from dynstore.input.forms import NAME_TIMES, check_labels, column_names, is_frame, open_edges, without_gaps
 from dynstore.input.times import read_times
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def take_extra_columns(
             )
         edges, given = _split_tuple(caller, edges, list(labels.values()), timed)
     elif is_frame(edges):
-        _check_labels(caller, column_names(edges), list(labels.values()), timed)
+        _check_labels(caller, column_names(edges), list(labels.values()), timed and given_times is None)
         edges = without_gaps(caller, edges, [*(name for name in names if name is not None), *labels.values()])
         given = tuple(edges[label] for label in labels.values())
     else:
@@ -100,16 +100,8 @@ def _split_tuple(
 
 
 def _check_labels(caller: str, labels: list[Any], names: list[str], timed: bool) -> None:
-    missing = [name for name in names if name not in labels]
-    if missing:
-        hint = '. Name the column of times: time="..."' if timed and names[-1] in missing else ""
-        raise InputError(
-            f"{caller}: columns not found: {', '.join(missing)}; the frame has "
-            f"{', '.join(map(str, labels)) or 'none'}, and the graph {_reason(names, timed)}{hint}"
-        )
-    for name in names:
-        if labels.count(name) > 1:
-            raise InputError(f"{caller}: the frame has {labels.count(name)} columns `{name}`; wanted one")
+    hint = NAME_TIMES if timed and names[-1] not in labels else ""
+    check_labels(caller, labels, names, f", and the graph {_reason(names, timed)}{hint}")
 
 
 def _reason(names: list[str], timed: bool) -> str:

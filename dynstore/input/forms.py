@@ -14,6 +14,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.input.arrow_memory import check_memory
+from dynstore.input.converting import pick_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GAPS_MARK",
+    "NAME_TIMES",
     "as_pandas",
     "bring_columns",
     "brings_weights",
@@ -85,9 +87,7 @@ def open_edges(caller: str, edges: Any, extra: Sequence[str] = ()) -> Any:
             return edges
     try:
         return reader.read_all()
-    except MemoryError:
-        raise
-    except Exception as error:  # the producer's own, and Arrow's for batches that do not fit together
+    except pyarrow.ArrowInvalid as error:  # batches that do not fit together; what else the producer raises is its own
         raise InputError(f"{caller}: edges, a {type_name(edges)}, cannot be read: {error}") from error
 
 
@@ -226,6 +226,9 @@ def check_names(caller: str, names: tuple[str, str, str | None]) -> None:
             raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
 
 
+NAME_TIMES = ". Name the column of times: time=..."
+
+
 def check_labels(
     caller: str, labels: list[Any], wanted: list[str], remedy: str = ". Name the columns: source=..., destination=..."
 ) -> None:
@@ -309,19 +312,7 @@ def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
         Numbers of rows, of NumPy or CuPy.
     """
     host = rows if isinstance(rows, np.ndarray) else rows.get()
-    return tuple(_take(column, host if _is_on_host(column) else rows) for column in columns)
-
-
-def _take(column: Any, rows: Any) -> Any:
-    if isinstance(column, list | tuple | range):
-        return [column[row] for row in rows.tolist()]
-    if hasattr(column, "iloc"):  # pandas, cuDF
-        return column.iloc[rows]
-    if hasattr(column, "null_count") and hasattr(column, "take"):  # pyarrow
-        return column.take(rows)
-    if hasattr(column, "__getitem__"):  # NumPy, CuPy, polars
-        return column[rows]
-    return np.from_dlpack(column)[rows]
+    return tuple(pick_rows(column, host if _is_on_host(column) else rows) for column in columns)
 
 
 def _is_on_host(column: Any) -> bool:

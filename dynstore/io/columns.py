@@ -71,7 +71,7 @@ class Columns:
 def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None, width: int) -> Columns:
     """Turn names into numbers; take source and destination by the usual names, or the first free columns.
 
-    The first free columns are taken if they have no names, or if there are no others.
+    The first free columns are taken without names; or if there are no others, and the caller has named the rest.
 
     Parameters
     ----------
@@ -95,18 +95,19 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
         if asked is not None:
             ragged = role == "weight" and choice.op is not None and header is None
             numbers[role] = _number(where, role, asked, header, MAX_COLUMNS if ragged else width, width)
+    usually = False
     for role, usual in zip(("source", "destination"), USUAL_NAMES, strict=True):
         if role not in numbers:
             found = _usual(usual, header, set(numbers.values()))
             if found is not None:
-                numbers[role] = found
+                numbers[role], usually = found, True
     free = [number for number in range(width) if number not in numbers.values()]
     missing = [role for role in ("source", "destination") if role not in numbers]
     if len(missing) > len(free):
         raise InputError(
             f"{where}: no column is left for the {missing[-1]}; the file has {width} column{'s' * (width != 1)}"
         )
-    if header is not None and missing and len(missing) < len(free):
+    if header is not None and missing and (usually or len(missing) < len(free)):
         raise InputError(
             f"{where}: which column is the {' and '.join(missing)}? The file has {', '.join(map(repr, header))}. "
             f"Name it: {', '.join(f'{role}=...' for role in missing)}"

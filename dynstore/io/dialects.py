@@ -14,6 +14,7 @@ __all__ = [
     "Dialect",
     "DialectChoice",
     "find_dialect",
+    "first_rows",
     "is_number",
     "konect_kind",
     "split_fields",
@@ -105,7 +106,7 @@ def find_dialect(where: str, data: bytes, choice: DialectChoice, named: bool = F
     where : str
         The file, for messages.
     data : bytes
-        Its first bytes; whole lines.
+        Its first bytes, more than ``SAMPLE_BYTES`` if there are more.
     choice : DialectChoice
     named : bool
         Whether columns are chosen by name, so that there is a header.
@@ -117,7 +118,7 @@ def find_dialect(where: str, data: bytes, choice: DialectChoice, named: bool = F
     InputError
         If the first row may be names or an edge.
     """
-    data = data[:SAMPLE_BYTES]
+    data = _sample(data)
     start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
     ends = [len(line) + 1 for line in data[start:].split(b"\n")]  # bytes of each line
     lines = split_lines(data[start:].decode("utf-8", errors="replace"))
@@ -143,6 +144,16 @@ def find_dialect(where: str, data: bytes, choice: DialectChoice, named: bool = F
             )
     begin = min(start + sum(ends[:top]), len(data))
     return Dialect(delimiter, quoted, comments, names, width, begin, top + 1, konect)
+
+
+def first_rows(head: bytes, dialect: Dialect) -> bytes:
+    """Return the first rows of a file, which decide the types; ``head`` is as for :func:`find_dialect`."""
+    return _sample(head)[dialect.first_byte :]
+
+
+def _sample(head: bytes) -> bytes:
+    """Return whole lines; the last one of a file that is short needs no end."""
+    return head if len(head) <= SAMPLE_BYTES else head[: head.rfind(b"\n", 0, SAMPLE_BYTES) + 1 or SAMPLE_BYTES]
 
 
 def konect_kind(line: str) -> str:

@@ -60,7 +60,7 @@ def read_events(
     The format is known by the file's content: delimited text, Matrix Market (coordinate), METIS, DIMACS, SNAP, KONECT,
     LDBC Graphalytics (its file of properties), lines of JSON objects, Parquet (a file or a folder), Arrow; GraphML, GML
     and Pajek through NetworkX. Text may be packed: gzip, bzip2, xz, zstd, zip, and tar archives like those of
-    SuiteSparse, of which the file with the archive's name is read. Text is read in pieces of 32 MiB. How it is written
+    SuiteSparse, of which the file with the archive's name is read. Text is read in pieces of 8 MiB. How it is written
     is found from its first rows, and holds for the whole file. ``docs/reading.md`` has the rules.
 
     Parameters

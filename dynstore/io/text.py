@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.errors import InputError, LimitError
 from dynstore.io.columns import ColumnChoice, Columns, find_columns
-from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect
+from dynstore.io.dialects import Dialect, DialectChoice, find_dialect, first_rows
 from dynstore.io.events import OP_DELETE, OP_SYMBOLS, EventTable
 from dynstore.io.limits import Limits
 from dynstore.io.numbering import number_texts
@@ -18,7 +18,7 @@ from dynstore.io.text_values import IdKind, TextColumn, TimeKind, decide_ids, de
 
 __all__ = ["PIECE_BYTES", "Read", "pieces_of", "read_rows", "read_text"]
 
-PIECE_BYTES = 1 << 25
+PIECE_BYTES = 1 << 23
 Read = Callable[[int], bytes]
 
 
@@ -26,11 +26,12 @@ def pieces_of(read: Read, start: bytes) -> Iterator[bytes]:
     """Yield pieces of whole lines: of the bytes ``start``, and of those that ``read`` returns."""
     left = start
     while more := read(PIECE_BYTES):
-        data = left + more
-        end = data.rfind(b"\n") + 1
+        end = more.rfind(b"\n") + 1
         if end:
-            yield data[:end]
-        left = data[end:]
+            yield b"".join((left, memoryview(more)[:end]))
+            left = more[end:]
+        else:
+            left += more
     if left:
         yield left
 
@@ -102,8 +103,7 @@ class _Reading:
     def read_all(self, head: bytes, read: Read) -> EventTable:
         """Read all rows."""
         line, start = self._dialect.first_line, head[self._dialect.first_byte :]
-        end = start.rfind(b"\n", 0, SAMPLE_BYTES) + 1
-        self._decide(start[: end or len(start)])
+        self._decide(first_rows(head, self._dialect))
         for piece in pieces_of(read, start):
             self._add(piece, line)
             line += piece.count(b"\n")

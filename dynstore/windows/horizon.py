@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.arguments import check_count
 from dynstore.errors import InputError, InputTypeError
-from dynstore.input.forms import open_edges, split_columns, take_rows
+from dynstore.input.forms import NAME_TIMES, check_labels, column_names, is_frame, open_edges, split_columns, take_rows
 from dynstore.input.times import SPANS, read_span, read_times
 
 if TYPE_CHECKING:
@@ -175,6 +175,8 @@ class Horizon:
                     "slide: got edges without times, which a window by='time' needs; pass time=<array of times>, or a "
                     "frame"
                 )
+            if is_frame(edges):
+                check_labels("slide", column_names(edges), [name], NAME_TIMES)
             time = split_columns("slide", edges, (name, name, None))[0][1]
         times, dated = read_times("slide", backend, name, time)
         if times.shape[0] != count:

@@ -135,7 +135,7 @@ def test_processes_share_the_steps(jobs: int) -> None:
 
 def test_the_steps_cover_each_kind_of_graph() -> None:
     names = [step.name for step in warmup_steps("cpu")]
-    assert len(set(names)) == len(names) == 4 * (3 + 3)
+    assert len(set(names)) == len(names) == 4 * (3 + 3) + 1
     for word in (
         "directed",
         "undirected",

@@ -11,12 +11,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import dynstore
 from dynstore import DynamicGraph, Stream, Window
+from dynstore.streams import FileSource
 from dynstore.warmup import BATCHES, BUILT, EDGES_PER_VERTEX, MIN_VERTICES
 from tests.cli.launched import launches
 
@@ -140,6 +143,17 @@ def use_ids(program: Program) -> None:
                 program.updates += 1
 
 
+def read_files(program: Program) -> None:
+    """Streams of files that grow."""
+    with TemporaryDirectory() as folder:
+        for number, (delimiter, end) in enumerate(product((", ", "\t", "  "), ("\n", "\r\n"))):
+            path = Path(folder) / f"{number}.csv"
+            rows = zip(*(column.tolist() for column in program.edges(program.built)), strict=True)
+            path.write_text(end.join(f"{source}{delimiter}{destination}" for source, destination in rows))
+            stream = Stream(program.graph(), FileSource(path, follow=False), batch_edges=program.built // TURNS)
+            program.updates += stream.run().batches
+
+
 def use_the_drop_in(program: Program) -> None:
     """Graphs of the drop-in for cuGraph."""
     import cudf
@@ -174,6 +188,7 @@ PROGRAMS: tuple[Callable[[Program], None], ...] = (
     grow_and_shrink,
     answer_meanwhile,
     use_ids,
+    read_files,
 )
 
 

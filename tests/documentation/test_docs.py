@@ -36,7 +36,7 @@ COMMIT = re.compile(r"(?<![\w.])(?<!--piece )(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
 # libraries of pages that cannot run without them
-NEEDS = {"torch_geometric": "pip install '.[pyg]'", "dask": "pip install '.[dask]'"}
+NEEDS = {"torch_geometric": "pip install '.[pyg]'", "dask": "pip install '.[dask]'", "polars": "pip install polars"}
 NEEDS_GPU = (
     "dynstore.adapters import cugraph",
     "dynstore.adapters.cugraph import mg",

@@ -391,6 +391,7 @@ def test_edges_in_another_order_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_library_for_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("polars")
     DynamicGraph(device="cpu", frames="polars").save(tmp_path / "graph")
     assert dynstore.load(tmp_path / "graph").frames == "polars"
     monkeypatch.setattr("dynstore.input.frames._is_installed", lambda library: library != "polars")

@@ -179,7 +179,7 @@ def test_a_failed_insertion_takes_the_expiry_back(
     ("src", "error", "message"),
     [
         ([1, -5], InputError, "update: `src` has -5 at row 1; vertex ids must not be negative"),
-        ([0.5, 1.5], InputTypeError, "update: `src` is float64; vertex ids must be integers"),
+        ([0.5, 1.5], InputTypeError, r"update: `src` has 0\.5 \(float\) at row 0; vertex ids must be integers"),
         ([2, "a"], InputTypeError, "update: `src` has"),
     ],
 )

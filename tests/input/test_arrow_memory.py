@@ -142,7 +142,7 @@ def test_a_message_whose_offsets_lead_out_of_it_is_refused(form: str) -> None:
 def test_a_stream_that_breaks_off_is_refused() -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"source": [1], "destination": [2]})
-        raise ValueError("the disk is gone")
+        raise pa.ArrowInvalid("the disk is gone")
 
     schema = pa.schema({"source": pa.int64(), "destination": pa.int64()})
     with pytest.raises(InputError, match=r"insert_edges: edges, a pyarrow.*, cannot be read: .*the disk is gone"):

@@ -149,6 +149,9 @@ CASES: dict[str, Case] = {
         lambda: pa.chunked_array([pa.array(["b"]).dictionary_encode(), pa.array(["a", "b"]).dictionary_encode()]),
         TEXTS,
     ),
+    "arrow dictionaries that differ, with unused nulls": Case(
+        "categories", lambda: pa.chunked_array([UNUSED[:2], pa.array(["b"]).dictionary_encode()]), TEXTS
+    ),
     "arrow run ends": Case("run ends", lambda: pc.run_end_encode(pa.array([4, 2, 4])), NUMBERS),
     "arrow run ends of strings": Case("run ends", lambda: pc.run_end_encode(pa.array(STRINGS)), TEXTS),
     "arrow UUID": Case("UUIDs", lambda: pa.array([each.bytes for each in UUIDS], pa.uuid()), NAMES),

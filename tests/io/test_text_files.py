@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError
 from dynstore.io import OP_DELETE, OP_INSERT, OP_REWEIGHT, EventTable, read_events
 from dynstore.io.columns import ColumnChoice
 from dynstore.io.dialects import DialectChoice
 from dynstore.io.limits import Limits
 from dynstore.io.text import read_text
+from dynstore.streams import FileSource
+from tests.streams.scripted import pairs_of
 
 
 def write(folder: Path, text: str | bytes, name: str = "edges.txt") -> Path:
@@ -349,3 +352,31 @@ def test_the_home_folder_is_where_it_is_elsewhere(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path, "0 1\n")
     assert read_events("~/edges.txt").src.tolist() == read_events(Path("~/edges.txt")).src.tolist() == [0]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("rows", ["1,2\n3,ann", "source,destination\n1,ann", "# one\nsource,destination\n# two\nann,1"])
+def test_a_last_line_without_an_end_decides_types_like_others(rows: str, end: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(rows + end)
+    events = read_events(path, renumber=True)
+    assert events.ids is not None
+    assert "ann" in events.ids
+    G = DynamicGraph(device="cpu", renumber=True)
+    Stream(G, FileSource(path, follow=False)).run()
+    again = DynamicGraph(device="cpu", renumber=True)
+    again.insert_edges(events)
+    assert pairs_of(G) == pairs_of(again)
+
+
+def test_the_first_rows_are_whole_lines_of_a_file_of_long_ones(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    note = "x" * 900_000
+    path.write_text("".join(f"{row},{row + 1},{note}\n" for row in range(3)))
+    assert read_events(path).src.tolist() == [0, 1, 2]
+
+
+def test_beside_a_usual_name_no_column_is_guessed(tmp_path: Path) -> None:
+    path = write(tmp_path, "source,note\n1,2\n")
+    with pytest.raises(InputError, match="which column is the destination"):
+        read_events(path)

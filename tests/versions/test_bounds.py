@@ -17,7 +17,7 @@ from tests.versions.run import make_pins
 
 PROJECT = read_project()
 INSTALL = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-USED = ("arrow", "bench", "dask", "networkx", "streams")  # by the package itself, of the extra `test`
+USED = ("bench", "dask", "networkx", "streams")  # by the package itself, of the extra `test`
 
 
 def made(**tables: Any) -> dict[str, Any]:

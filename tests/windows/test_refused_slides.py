@@ -73,9 +73,15 @@ def test_wrong_windows_are_refused(make: Any, error: type, message: str) -> None
         ({"by": "time"}, [(0, 1)], {"time": [None]}, InputError, "`time` has a null at row 0"),
         ({"by": "time"}, [(0, 1)], {"time": [float("nan")]}, InputError, "`time` has a null at row 0"),
         ({"by": "time", "length": "1h"}, [(0, 1)], {"time": pd.Series([pd.NaT])}, InputError, "a null at row 0"),
-        ({"by": "time"}, [(0, 1)], {"time": ["x"]}, InputTypeError, r"`time` has 'x' .*row 0.*pandas.to_datetime"),
+        ({"by": "time"}, [(0, 1)], {"time": ["x"]}, InputError, "`time` has 'x' at row 0; wanted ISO dates and times"),
         ({}, [(0, 1)], {"source": [(1, 2)]}, InputTypeError, r"slide: source is \[\(1, 2\)\]; wanted the name"),
-        ({"by": "time"}, pd.DataFrame({"source": [0], "destination": [1]}), {}, InputError, "columns not found: time"),
+        (
+            {"by": "time"},
+            pd.DataFrame({"source": [0], "destination": [1]}),
+            {},
+            InputError,
+            "columns not found: time; .*Name the column of times: time=",
+        ),
         ({"weighted": True}, [(0, 1)], {}, InputError, r"have no weights.*default_weight=1\.0"),
         ({"weighted": True, "keep": "count"}, [(0, 1)], {"default_weight": 1}, InputError, "keep='count' counts rows"),
         ({"weighted": True, "keep": "sum"}, [(0, 1, np.inf)], {}, InputError, "the weight of row 0 is infinite"),
@@ -163,7 +169,7 @@ def test_columns_of_different_lengths_are_refused(by: Any, by_name: str, length:
     ("src", "error", "message"),
     [
         ([1, -5], InputError, "slide: `src` has -5 at row 1; vertex ids must not be negative"),
-        ([0.5, 1.5], InputTypeError, "slide: `src` is float64; vertex ids must be integers"),
+        ([0.5, 1.5], InputTypeError, r"slide: `src` has 0\.5 \(float\) at row 0; vertex ids must be integers"),
         ([2, "a"], InputTypeError, "slide: `src` has"),
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dynstore.errors import FileFormatError, InputError
-from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect, konect_kind
+from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect, first_rows, konect_kind
 from dynstore.io.formats import find_format
 from dynstore.io.json_lines import read_json_lines
 from dynstore.io.packing import is_packed
@@ -239,8 +239,7 @@ class FileSource(BaseSource):
         def read(data: bytes, line: int, first: TextBatch | None) -> TextBatch:
             return TextBatch(numbers, lambda types, exact: reader.read(data, line, used, types, exact), first)
 
-        sample = head[dialect.first_byte : SAMPLE_BYTES]
-        sample = sample[: sample.rfind(b"\n") + 1 or len(sample)]
+        sample = first_rows(head, dialect)
         first = read(sample, dialect.first_line, None)
         try:
             first.texts  # noqa: B018
