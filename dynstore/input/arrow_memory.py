@@ -32,6 +32,8 @@ def in_arrow(column: Any) -> Any:
         return None
     if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray):
         return column
+    if type(column).__module__.startswith("cudf"):  # its memory is its own
+        return None
     dtype = getattr(column, "dtype", None)
     if hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", None) == "pyarrow":
         return getattr(column, "array", column).__arrow_array__()

@@ -84,7 +84,8 @@ def test_a_long_program_compiles_nothing_after_the_warm_up(device: str) -> None:
     nothing: there the kernels that are launched, and for which types, are compared.
     """
     program = str(Path(__file__).with_name("warm_program.py"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_ENABLE_CUDASIM": "01"[device == "cuda-sim"]}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_ENABLE_CUDASIM": "01"[device == "cuda-sim"]}
     done = subprocess.run(
         [sys.executable, program, device, "--warm-up"], cwd=ROOT, env=environment, capture_output=True, text=True
     )

@@ -20,7 +20,7 @@ EPOCH = pd.to_datetime(["1970-01-02"])
 
 
 def made(times: Any, device: str = "cpu") -> DynamicGraph:
-    graph = DynamicGraph(device=device, timestamps="int64")
+    graph = DynamicGraph(device=device, timestamps="int64", frames="pandas")
     graph.insert_edges(([0], [1]), time=times)
     return graph
 

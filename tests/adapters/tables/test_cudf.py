@@ -248,7 +248,7 @@ def test_codes_of_many_vertices_are_the_stores_own_memory(cudf: Any) -> None:
 def test_nulls_that_are_not_gaps_are_refused(cudf: Any) -> None:
     graph = gapped_graph("cuda", weighted=True)
     other = cudf.DataFrame({"source": [0, None], "destination": [1, None], "weight": [1.0, 2.0]})
-    with pytest.raises(InputError, match="column `source` has 1 nulls; wanted none"):
+    with pytest.raises(InputError, match="column `source` has 1 nulls, the first at row 1; wanted none"):
         graph.insert_edges(other, weight="weight")
     torn = graph.to_cudf()
     torn["weight"] = cudf.Series([None] * len(torn), dtype="float32")
