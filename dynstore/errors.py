@@ -95,6 +95,31 @@ class StreamError(DynstoreError, RuntimeError):
     """A stream of edges has ended, or its source could not go on."""
 
 
+class SourceGapError(StreamError):
+    """A source no longer has what was not read yet: it was trimmed, rewritten, or made anew.
+
+    A :class:`dynstore.streams.Source` raises it. ``Stream(on_gap="continue")`` counts it, and goes on.
+
+    Parameters
+    ----------
+    message : str
+        Who, what is missing from where to where, and what is there instead.
+    first, last : object
+        From where to where something is missing, as the source counts; None where it cannot say.
+    count : int or None
+        How much is missing: messages; of a file bytes. None where the source cannot say.
+    resume : object
+        The position behind the gap: :meth:`dynstore.streams.Source.seek` goes on there.
+    """
+
+    def __init__(self, message: str, first: object, last: object, count: int | None, resume: object) -> None:
+        super().__init__(message)
+        self.first, self.last, self.count, self.resume = first, last, count, resume
+
+    def __reduce__(self) -> tuple[type[SourceGapError], tuple[object, ...]]:
+        return type(self), (str(self), self.first, self.last, self.count, self.resume)
+
+
 class RankError(DynstoreError, RuntimeError):
     """Another rank of a distributed program raised, ended, or did not come to a call of all ranks."""
 

@@ -1,8 +1,10 @@
-"""A whole text file as events, piece by piece: memory is needed for the result and one piece."""
+"""A whole text file as events, piece by piece: memory is needed for the result and two pieces."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from dynstore.io.text_values import IdKind, TextColumn, TimeKind, decide_ids, de
 __all__ = ["PIECE_BYTES", "Read", "pieces_of", "read_rows", "read_text"]
 
 PIECE_BYTES = 1 << 23
+# Pieces that are read at the same time: what pyarrow does in one thread, and finding the next piece, need not wait.
+AT_A_TIME = 2
 Read = Callable[[int], bytes]
 
 
@@ -101,12 +105,18 @@ class _Reading:
         self._parts: dict[str, list[Any]] = {}
 
     def read_all(self, head: bytes, read: Read) -> EventTable:
-        """Read all rows."""
+        """Read all rows, two pieces at a time."""
         line, start = self._dialect.first_line, head[self._dialect.first_byte :]
         self._decide(first_rows(head, self._dialect))
-        for piece in pieces_of(read, start):
-            self._add(piece, line)
-            line += piece.count(b"\n")
+        running: deque[Future[dict[str, Any]]] = deque()
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for piece in pieces_of(read, start):
+                running.append(pool.submit(self._read_piece, piece, line))
+                line += piece.count(b"\n")
+                if len(running) == AT_A_TIME:
+                    self._keep(running.popleft().result())
+            for each in running:
+                self._keep(each.result())
         return self._table()
 
     def _decide(self, data: bytes) -> None:
@@ -120,8 +130,8 @@ class _Reading:
     def _ends(self) -> list[tuple[str, int]]:
         return [("source", self._columns.source), ("destination", self._columns.destination)]
 
-    def _add(self, piece: bytes, first_line: int) -> None:
-        """Read a piece: in bulk if all fits, else as texts, which are looked at one by one."""
+    def _read_piece(self, piece: bytes, first_line: int) -> dict[str, Any]:
+        """Return the columns of a piece: in bulk if all fits, else as texts, which are looked at one by one."""
         import pyarrow
 
         read, used, columns = self._reader.read, self._columns.used(), self._columns
@@ -137,11 +147,9 @@ class _Reading:
         except pyarrow.ArrowInvalid:
             found = None
         if found is not None:
-            self._keep(found)
-            return
+            return found
         rows = read(piece, first_line, used)
-        if len(rows):
-            self._keep(self._convert(rows))
+        return self._convert(rows) if len(rows) else {}
 
     def _keep(self, found: dict[str, Any]) -> None:
         for role, column in found.items():

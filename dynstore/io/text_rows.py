@@ -98,7 +98,7 @@ class TextReader:
 
     def __init__(self, where: str, dialect: Dialect, ragged: bool = False) -> None:
         self.where, self.dialect, self.ragged = where, dialect, ragged
-        self.widest = 0  # the most fields of a row, where they are ragged
+        self._widths: list[int] = []  # of pieces that are ragged: the most fields of a row; threads add theirs
         self._said: set[str] = set()  # of the warnings that are written once
         names = dialect.names or ()
         separator = r"[ \t]+" if dialect.delimiter is None else r"[ \t]*" + re.escape(dialect.delimiter) + r"[ \t]*"
@@ -110,6 +110,11 @@ class TextReader:
         )
         marks = "|".join(map(re.escape, dialect.comments))
         self._comment = re.compile(rf"(?m)^[ \t]*(?:{marks})[^\n]*(?:\n|\Z)".encode()) if marks else None
+
+    @property
+    def widest(self) -> int:
+        """The most fields of a row, where they are ragged; 0 before the first piece."""
+        return max(self._widths, default=0)
 
     def read(
         self,
@@ -313,7 +318,7 @@ class TextReader:
         else:
             fields = np.diff(np.searchsorted(np.flatnonzero(letters == mark), ends), prepend=0) + 1
         full = letters[ends - 1] != ord("\n")  # an empty line has no fields
-        self.widest = max(self.widest, int(fields.max(initial=0)))
+        self._widths.append(int(fields.max(initial=0)))
         width = max(width, self.widest)
         missing = np.where(full, width - fields, 0)
         before = ends - (letters[ends - 1] == ord("\r"))

@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dynstore.errors import DynstoreError, InputError, StreamError, cause_of, type_name, without_secrets
+from dynstore.errors import DynstoreError, InputError, SourceGapError, StreamError, cause_of, type_name, without_secrets
 from dynstore.streams.journal import find_journal, pack
 from dynstore.streams.pending import Pending
 from dynstore.streams.progress import Meter, shown_time
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dynstore.streams.pending import Overflow, Position, Taken
     from dynstore.streams.progress import State
     from dynstore.streams.rows import RowReader, Rows
-    from dynstore.streams.sources.base import Source
+    from dynstore.streams.sources.base import OnGap, Source
     from dynstore.streams.staging import Staging
     from dynstore.streams.units import BadUnit
 
@@ -44,13 +44,17 @@ _log = logging.getLogger("dynstore")
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """The most rows of a batch and seconds until it closes; the most rows and bytes that wait; the fate of others."""
+    """The most rows of a batch and seconds until it closes; the most rows and bytes that wait; the fate of others.
+
+    ``on_gap``: the fate of the stream when the source lacks what was not read.
+    """
 
     batch_edges: int
     max_delay: float
     max_pending: int
     max_bytes: int
     overflow: Overflow
+    on_gap: OnGap
 
 
 @dataclass(slots=True)
@@ -120,6 +124,8 @@ class Engine:
             if applier.window is None or len(applier.window):  # else the rows of the window are read again
                 self.newest_applied = applier.newest
         window = None if self.journal is None else applier.window
+        # Of several ranks, all would have to ask.
+        self._began_empty = not hasattr(G, "comm") and not G.number_of_edges()
         self._reach = None if window is None else Reach(window, reach, applier.newest)
 
     @property
@@ -210,13 +216,20 @@ class Engine:
     def _read_all(self) -> None:
         source, pending, limits = self._source, self.pending, self._limits
         skip = pending.position.skip
-        if self._is_logged and pending.position.whole:
-            source.seek(pending.position.source)
+        said = getattr(source, "left_behind", None)
+        if said and not self._is_logged and self._began_empty:
+            _log.warning("Stream: %s. The graph is empty, and what came before that will not be in it", said)
+        if self._is_logged and pending.position.whole and not self._seek(pending.position.source):
+            skip = 0
         while not self._stopping:
             self._commit()
             room = self._await_room()
             begun = perf_counter()
-            got = source.poll(min(limits.batch_edges, room), POLL_S) if room else None
+            try:
+                got = source.poll(min(limits.batch_edges, room), POLL_S) if room else None
+            except SourceGapError as gap:
+                self._pass_gap(gap)
+                got, skip = None, 0
             if got is None:
                 continue
             for rows, position in self._read_units(*got):
@@ -226,6 +239,23 @@ class Engine:
                 skip -= known
                 pending.put(rows, position, known)
             self.meter.stage("read", begun)
+
+    def _seek(self, position: Any) -> bool:
+        """Go on at a position; return False if it was behind a gap."""
+        try:
+            self._source.seek(position)
+        except SourceGapError as gap:
+            self._pass_gap(gap)
+            return False
+        return True
+
+    def _pass_gap(self, gap: SourceGapError) -> None:
+        """Go on behind a gap of the source, or raise it."""
+        if self._limits.on_gap == "raise":
+            raise gap
+        self.meter.note_gap(gap.count)
+        _log.warning("Stream: %s; the stream goes on behind it", gap)
+        self._source.seek(gap.resume)
 
     def _await_room(self) -> int:
         """Wait until there is room for rows, and return for how many; none if the stream is stopping."""

@@ -59,6 +59,10 @@ class Progress:
         Rows that ``overflow="drop-oldest"`` has dropped.
     left_out : int
         Messages and lines that could not be read, and that ``on_error`` has left out.
+    gaps : int
+        How often the source lacked what was not read yet; with ``on_gap="continue"``.
+    lost : int
+        How much these gaps lacked, as far as the source can count it: messages, of a file bytes.
     edges_per_s : float
         Rows applied in a second.
     event_time : int, float or numpy.datetime64, or None
@@ -93,6 +97,8 @@ class Progress:
     late: int
     dropped: int
     left_out: int
+    gaps: int
+    lost: int
     edges_per_s: float
     event_time: object
     event_lag: object
@@ -111,6 +117,7 @@ class Progress:
             f"p50 {shown_ms(self.p50_ms)} ms, p99 {shown_ms(self.p99_ms)} ms"
         )
         counts = {"late": self.late, "dropped": self.dropped, "messages left out": self.left_out}
+        counts |= {"gaps": self.gaps, "messages lost": self.lost}
         counts["ticks skipped"] = self.skipped_ticks
         said += "".join(f", {count:,} {name}" for name, count in counts.items() if count)
         return said + (f"; last error: {self.errors[-1]}" if self.errors else "")
@@ -125,6 +132,8 @@ class Meter:
 
     batches: int = 0
     left_out: int = 0
+    gaps: int = 0
+    lost: int = 0
     applied: int = 0
     late: int = 0
     skipped_ticks: int = 0
@@ -163,6 +172,12 @@ class Meter:
         with self._lock:
             if not self.errors or self.errors[-1] != text:
                 self.errors.append(text)
+
+    def note_gap(self, count: int | None) -> None:
+        """Count a gap of the source, and what it lacks if that is known."""
+        with self._lock:
+            self.gaps += 1
+            self.lost += count or 0
 
     def skip_tick(self) -> None:
         """Count a tick that was dropped."""

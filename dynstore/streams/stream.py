@@ -25,6 +25,7 @@ from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
 from dynstore.streams.rows import RowReader, keeps_times
+from dynstore.streams.sources.base import ON_GAP, OnGap
 from dynstore.streams.staging import make_staging
 from dynstore.streams.together import TogetherApplier, TogetherEngine
 from dynstore.windows.window import Window
@@ -91,6 +92,11 @@ class Stream:
         a batch may have.
     max_pending_bytes : int
         About the most bytes that the waiting rows may take.
+    on_gap : {"raise", "continue"}
+        What happens when the source no longer has what was not read yet: because it was trimmed, truncated, rewritten,
+        or made anew. "raise": the rows before are applied, and the stream ends with a
+        :class:`dynstore.errors.SourceGapError`. "continue": it is logged, counted in ``progress().gaps`` and ``lost``,
+        and the stream reads what there is.
 
     Attributes
     ----------
@@ -134,6 +140,7 @@ class Stream:
         on_error: OnError = "raise",
         transform: Callable[[Any], Any] | None = None,
         max_pending_bytes: int = 1 << 30,
+        on_gap: OnGap = "raise",
     ) -> None:
         if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
@@ -152,12 +159,14 @@ class Stream:
         if window is not None and window.graph is not G:
             raise InputTypeError(f"{CALLER}: window is of another graph; wanted a dynstore.Window of G")
         check_name(CALLER, "overflow", overflow, OVERFLOW)
+        check_name(CALLER, "on_gap", on_gap, ON_GAP)
         limits = Limits(
             check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
             check_number(CALLER, "max_delay", max_delay, least=0),
             check_count(CALLER, "max_pending", max_pending, least=1) or 1,
             check_count(CALLER, "max_pending_bytes", max_pending_bytes, least=1) or 1,
             overflow,
+            on_gap,
         )
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
         weighted = G.is_weighted() and (window is None or window.keep != "count")
@@ -399,6 +408,8 @@ class Stream:
             meter.late,
             pending.dropped,
             meter.left_out,
+            meter.gaps,
+            meter.lost,
             meter.rate(),
             newest,
             None if newest is None or last is None else max(newest, last) - newest,

@@ -54,6 +54,13 @@ def polars() -> Any:
     return pytest.importorskip("polars")
 
 
+def cudf() -> Any:
+    """The library, where there is a GPU for it."""
+    if "cuda" not in DEVICES:
+        pytest.skip("cuDF needs a GPU: DYNSTORE_TEST_DEVICES=cuda")
+    return pytest.importorskip("cudf")
+
+
 def pandas_of(kind: Any) -> Callable[[list[Any]], Any]:
     return lambda values: pd.Series(values, dtype=pd.ArrowDtype(kind))
 
@@ -184,6 +191,19 @@ CASES: dict[str, Case] = {
     "polars List": Case("nested values", lambda: polars().Series([[1], [2], [1]]), NONE),
     "polars Struct": Case("nested values", lambda: polars().Series([{"x": 1}, {"x": 2}, {"x": 1}]), NONE),
     "polars Null": Case("nulls", lambda: polars().Series([None, None, None]), NONE),
+    # cuDF
+    "cuDF int8": Case("integers", lambda: cudf().Series([4, 2, 4], dtype="int8"), NUMBERS),
+    "cuDF uint64": Case("integers", lambda: cudf().Series([4, 2, 4], dtype="uint64"), NUMBERS),
+    "cuDF float32": Case("floats", lambda: cudf().Series([1.5, 0.5, 1.5], dtype="float32"), FLOATS),
+    "cuDF Decimal64": Case("decimals", lambda: cudf().Series(MONEY), DECIMALS),
+    "cuDF bool": Case("booleans", lambda: cudf().Series([True, False, True]), BITS),
+    "cuDF str": Case("strings", lambda: cudf().Series(STRINGS), TEXTS),
+    "cuDF category": Case("categories", lambda: cudf().Series(STRINGS, dtype="category"), TEXTS),
+    "cuDF category of integers": Case("categories", lambda: cudf().Series([4, 2, 4], dtype="category"), NUMBERS),
+    "cuDF datetime64": Case("date-times", lambda: cudf().Series(np.array([2, 0, 2], "M8[s]")), MOMENTS),
+    "cuDF timedelta64": Case("lengths of time", lambda: cudf().Series(np.array([2, 0, 2], "m8[s]")), NONE),
+    "cuDF list": Case("nested values", lambda: cudf().Series([[1], [2], [1]]), NONE),
+    "cuDF struct": Case("nested values", lambda: cudf().Series([{"x": 1}, {"x": 2}, {"x": 1}]), NONE),
 }
 OTHERS = np.arange(10, 13)  # the other end of each edge
 OPTIONS: dict[Role, dict[str, Any]] = {
@@ -231,5 +251,5 @@ def test_each_kind_of_column_in_each_role(name: str, device: str) -> None:
 def test_every_kind_has_a_case_that_is_what_it_says() -> None:
     assert {case.kind for case in CASES.values()} == set(READING)
     for name, case in CASES.items():
-        if "polars" not in name:
+        if not name.startswith(("polars", "cuDF")):
             assert kind_of(case.make()) in (case.kind, "objects"), name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from dynstore.errors import InputError
 from dynstore.input.forms import check_lengths, length_of, open_edges
@@ -12,7 +12,10 @@ from dynstore.io import EventTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BaseSource", "IterableSource", "MessageSource", "Source", "TableSource"]
+__all__ = ["ON_GAP", "BaseSource", "IterableSource", "MessageSource", "OnGap", "Source", "TableSource"]
+
+OnGap: TypeAlias = Literal["raise", "continue"]
+ON_GAP = ("raise", "continue")
 
 
 class Source(Protocol):
@@ -21,7 +24,12 @@ class Source(Protocol):
     Write a class with these methods to read from a server or file of another kind; it need not be a subclass. A stream
     calls all methods from one thread. A position may be anything that JSON can hold: numbers, strings, lists, dicts.
 
-    A source may also have a method ``close()``; it is called once, at the end.
+    A source may also have a method ``close()``; it is called once, at the end. It may have an attribute
+    ``left_behind``: a sentence that says where it begins, if another program has read it before, else None.
+
+    A position should say what it belongs to, so that :meth:`seek` or the next :meth:`poll` notices that the source is
+    another one, or lacks what was not read. Then they raise :class:`dynstore.errors.SourceGapError`, before they change
+    anything; its ``resume`` is the position behind the gap.
     """
 
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
@@ -76,6 +84,8 @@ class Source(Protocol):
 
 class BaseSource:
     """A source that keeps no position and fetches nothing ahead."""
+
+    left_behind: str | None = None
 
     def commit(self, position: Any) -> None:
         """Do nothing."""

@@ -1,0 +1,88 @@
+"""A source that lacks what was not read yet: an error that says what, or a count, and the stream goes on."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dynstore
+from dynstore import Stream
+from dynstore.errors import InputError, SourceGapError
+from tests.streams.scripted import Scripted, graph, pairs_of
+
+ROWS = [(0, 1)], [(1, 2)], [(5, 6)]
+
+
+def gap(count: int | None = 3) -> SourceGapError:
+    return SourceGapError("Scripted: batches 3 to 5 of 'pay' are gone", 3, 5, count, 5)
+
+
+def test_the_rows_before_a_gap_are_applied_and_committed() -> None:
+    G, source = graph(), Scripted(*ROWS[:2], gap(), ROWS[2], ends=True)
+    with pytest.raises(SourceGapError, match="batches 3 to 5 of 'pay' are gone") as caught:
+        Stream(G, source).run()
+    assert (caught.value.first, caught.value.last, caught.value.count, caught.value.resume) == (3, 5, 3, 5)
+    assert pairs_of(G) == {(0, 1), (1, 2)}
+    assert source.committed[-1] == 2
+    assert source.sought == []
+
+
+@pytest.mark.parametrize("count", [3, None])
+def test_a_stream_goes_on_behind_a_gap_and_counts_it(count: Any, caplog: pytest.LogCaptureFixture) -> None:
+    G, source = graph(), Scripted(ROWS[0], gap(count), ROWS[1], gap(4), ROWS[2], ends=True)
+    with caplog.at_level(logging.WARNING, "dynstore"):
+        progress = Stream(G, source, on_gap="continue").run()
+    assert pairs_of(G) == {(0, 1), (1, 2), (5, 6)}
+    assert (progress.gaps, progress.lost) == (2, 7 if count else 4)
+    assert source.sought == [5, 5]
+    assert next(text for text in caplog.messages if "goes on behind it" in text).startswith("Stream: Scripted: batches")
+    assert ", 2 gaps" in str(progress)
+
+
+class Trimmed(Scripted):
+    """Lacks what is behind any position but the last."""
+
+    def seek(self, position: Any) -> None:
+        if position < 2:
+            raise SourceGapError("Trimmed: batch 1 is gone", position, 2, 1, 2)
+        super().seek(position)
+
+
+def test_a_gap_may_show_when_a_stream_begins_again(tmp_path: Path) -> None:
+    """Rows of the gap's other side are all new, also if some of a batch before it were applied."""
+    with dynstore.open(tmp_path, device="cpu") as db:
+        Stream(db.graph, Scripted(ROWS[0], ends=True)).run()
+    with dynstore.open(tmp_path, device="cpu") as db, pytest.raises(SourceGapError, match="batch 1 is gone"):
+        Stream(db.graph, Trimmed(ROWS[2], ends=True)).run()
+    with dynstore.open(tmp_path, device="cpu") as db:
+        progress = Stream(db.graph, Trimmed(ROWS[2], ends=True), on_gap="continue").run()
+        assert (progress.gaps, progress.lost) == (1, 1)
+        assert pairs_of(db.graph) == {(0, 1), (5, 6)}
+
+
+def test_what_another_program_has_read_is_said(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    source = Scripted(ROWS[0], ends=True)
+    source.left_behind = "Scripted: the group 'g' is behind batch 4 already"
+    with caplog.at_level(logging.WARNING, "dynstore"):
+        Stream(graph(), source).run()
+    assert "the group 'g' is behind batch 4 already. The graph is empty" in caplog.text
+    caplog.clear()
+    for G in (graph(), dynstore.open(tmp_path, device="cpu").graph):
+        if G.version == 0:
+            G.insert_edges(ROWS[1])
+        again = Scripted(ROWS[0], ends=True)
+        again.left_behind = source.left_behind
+        with caplog.at_level(logging.WARNING, "dynstore"):
+            Stream(G, again).run()
+    assert "batch 4" not in caplog.text
+
+
+def test_errors_of_gaps_travel() -> None:
+    copied = pickle.loads(pickle.dumps(gap()))
+    assert (str(copied), copied.first, copied.last, copied.count, copied.resume) == (str(gap()), 3, 5, 3, 5)
+    with pytest.raises(InputError, match="unknown on_gap 'go'; known: 'continue', 'raise'"):
+        Stream(graph(), [], on_gap="go")  # type: ignore[arg-type]
