@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
+import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from dynstore.errors import FileFormatError, InputError
+from dynstore.errors import FileFormatError, InputError, SourceGapError
 from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect, first_rows, konect_kind
 from dynstore.io.formats import find_format
 from dynstore.io.json_lines import read_json_lines
@@ -20,27 +20,38 @@ from dynstore.io.packing import is_packed
 from dynstore.io.text_rows import TextReader
 from dynstore.io.text_values import TextBatch
 from dynstore.streams.sources.base import BaseSource
+from dynstore.streams.sources.file_places import Copy, Place, end_of_line, find_renamed, find_rotated, open_raw
+from dynstore.streams.sources.tailed_file import MAX_READ, ChangedError, Lines, Read, TailedFile
 
 __all__ = ["FileSource"]
 
 BYTES_PER_ROW = 64  # so many bytes are read for each row that is wanted
-MAX_READ = 64 << 20
 STEP_S = 0.02  # between two looks at the file
+KEEP_S = 60.0  # a renamed file is read until nothing was added to it for so long
 # Without a header.
 USUAL = ("source", "destination")
-Read = Callable[[bytes, int], Mapping[str, Any]]
 _log = logging.getLogger("dynstore")
 
 
 class FileSource(BaseSource):
     """Lines of a file, and those that are added to it.
 
-    Rows are delimited text, or lines of JSON objects. Only whole lines are read. A position is a number of bytes. How
-    the text is written is found from the first rows, up to 1 MiB, and holds for the whole file, also after a restart:
-    a row that does not fit ends the stream with an error that names its line.
+    Rows are delimited text, or lines of JSON objects. Only whole lines are read. How the text is written is found from
+    the first rows, up to 1 MiB, and holds for the whole file, also after a restart: a row that does not fit ends the
+    stream with an error that names its line.
 
-    If the file is renamed and another one takes its name, as by rotation, the old one is read to its end first. If it
-    is truncated, reading goes on from its new start. Both are logged as warnings and counted.
+    A position is a byte, the file's device and inode, and checksums of its first 4096 bytes and of the last 1024 before
+    the byte. The checksums decide whether a file is the one that was read.
+
+    If the file is renamed and another one takes its name, as by rotation, the old one is read to its end first. It is
+    read until nothing was added to it for 60 s; a last line without a line feed is then left out. After a restart, the
+    file is looked for in its folder, also as a copy or packed (.gz, .xz, .bz2, .zst); then come files of later
+    rotations, and then the file itself. Files of rotation have the name with digits behind it, such as pay.csv.1 and
+    pay.csv-20260131, or differ in digits from the name to which the old file was renamed. They are read in the order
+    of their last change.
+
+    If the file is truncated or overwritten, and its folder has a copy of what it had, the rest of the copy is read
+    first. Without one, lines may be missing: see SourceGapError below. All this is logged as warnings.
 
     Parameters
     ----------
@@ -66,7 +77,7 @@ class FileSource(BaseSource):
     on_dialect : callable or None
         If set, it gets the dialect when it is found.
     rotations, truncations : int
-        How often that happened.
+        How often another file took the name, and how often the file was truncated or overwritten.
 
     Raises
     ------
@@ -90,14 +101,14 @@ class FileSource(BaseSource):
         self.dialect: Dialect | None = None
         self.on_dialect: Callable[[Dialect], None] | None = None
         self.rotations = self.truncations = 0
-        self._wanted = 0
         try:
-            self._file: BinaryIO = self._path.open("rb")
+            file: Any = self._path.open("rb", buffering=0)
         except OSError as error:
             raise InputError(f"FileSource: cannot open {str(self._path)!r}: {error.strerror}") from error
-        self._read: Read | None = None
-        self._offset = 0
-        self._line: int | None = 1  # of the offset; None: not counted yet
+        self._file = TailedFile(str(self._path), file, self._make_reader)
+        self._older: list[TailedFile] = []  # which had the name before, the oldest first
+        self._rotated: set[tuple[int, int]] = set()  # files with names of rotation that are not to be read
+        self._note_rotated()
 
     @staticmethod
     def can_follow(path: str | os.PathLike[str]) -> bool:
@@ -126,23 +137,67 @@ class FileSource(BaseSource):
         self._wanted_names, self._named = frozenset(names or ()), named
 
     def seek(self, position: Any) -> None:
-        """Go on at a byte.
+        """Go on at a position.
 
         Raises
         ------
+        SourceGapError
+            If neither the file nor one that was renamed or copied in its folder has what was read before the position.
         InputError
-            If the file is shorter: it is another one.
+            For a position of a source of another kind.
         """
-        size = os.fstat(self._file.fileno()).st_size
-        if position > size:
-            raise InputError(
-                f"FileSource: cannot go on at byte {position} of {str(self._path)!r}, which has {size} bytes: it was "
-                "truncated or replaced"
-            )
-        self._wanted = position
+        if isinstance(position, int):  # of an older version, which did not say of which file
+            self._seek_byte(position)
+            return
+        last = Place.of(position)
+        older = [Place.of(each) for each in position.get("older", ())]
+        mine, files = self._file, list[TailedFile]()
+        with contextlib.ExitStack() as opened:  # closes what was opened, if there is a gap
+            for place in older:
+                found = self._find(place)
+                if found is None:
+                    raise self._gap(place, _position(last, [each for each in older if each != place]), is_older=True)
+                opened.callback(found[0].file.close)
+                files.append(found[0])
+            fits = last.fits(mine.file) and (mine.node == last.node or last.byte > 0)
+            found = None if fits and mine.node == last.node else self._find(last, of_node=fits)
+            if found is None and not fits:
+                raise self._gap(last, _position(Place.at(mine.file, 0), older))
+            if found is not None:
+                opened.callback(found[0].file.close)
+            self._refuse_continued(found[0].file if found is not None else mine.file, last, older)
+            opened.pop_all()
+        between = []
+        if found is not None:
+            file, copy = found
+            files.append(file)
+            order = (last.time, copy.order[1]) if copy.node == last.node else copy.order
+            between = self._between(copy.path, order, last, {each.node for each in files})
+            _log.warning("FileSource: %s was replaced; the rest of what it had is read from %s", self._path, copy.path)
+        if found is None or mine.node == last.node:
+            self.truncations += found is not None or mine.offset > last.byte
+        else:
+            self.rotations += 1 + len(between)
+        for file in self._older:
+            file.file.close()
+        self._older = [*files, *between]
+        mine.restart(0 if found is not None else last.byte)
+        self._note_rotated()
+
+    def _seek_byte(self, byte: int) -> None:
+        if byte > self._file.status().st_size:
+            none = (0, 0)
+            raise self._gap(Place(byte, *self._file.node, none, none, 0), _position(Place.at(self._file.file, 0), []))
+        self._file.restart(byte)
 
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
-        """Return the next whole lines."""
+        """Return the next whole lines.
+
+        Raises
+        ------
+        SourceGapError
+            If the file was truncated or overwritten, and no copy in its folder has what was read.
+        """
         ends = time.monotonic() + timeout
         while True:
             found = self._next(min(max_rows * BYTES_PER_ROW, MAX_READ))
@@ -155,56 +210,184 @@ class FileSource(BaseSource):
             time.sleep(STEP_S)
 
     def _next(self, num_bytes: int) -> tuple[Any, Any] | None:
-        if self._read is None and not self._begin():
-            return None
-        self._file.seek(self._offset)
-        data = self._file.read(num_bytes)
-        while data and b"\n" not in data and (more := self._file.read(num_bytes)):  # a long line
-            data += more
-            if len(data) > MAX_READ:
-                raise FileFormatError(
-                    f"{self._path}:{self._line_here()}: a line of more than {MAX_READ >> 20} MiB; wanted lines of rows"
-                )
-        whole = data.rfind(b"\n") + 1
-        if not whole and data and not self._follow:
-            whole = len(data)
-        if not whole:
-            self._look_for_changes(self._offset, len(data))
-            return None
-        assert self._read is not None
-        lines = _Lines(self._read, data[:whole], str(self._path), self._line_here(), self._offset)
-        self._offset += whole
-        self._line = lines.first_line + data.count(b"\n", 0, whole)
-        return lines, self._offset
+        while True:
+            for file in (*self._older, self._file):
+                try:
+                    lines = self._lines(file, num_bytes)
+                except ChangedError:
+                    self._replace(file)
+                    break
+                if lines is not None:
+                    return lines, lines.position(len(lines) - 1)
+            else:
+                if not self._follow or not self._is_rotated():
+                    return None
 
-    def _line_here(self) -> int:
-        """Return the number of the line at the offset."""
-        if self._line is None:
-            self._file.seek(0)
-            left, self._line = self._offset, 1
-            while left and (data := self._file.read(min(left, MAX_READ))):
-                self._line += data.count(b"\n")
-                left -= len(data)
-        return self._line
+    def _lines(self, file: TailedFile, num_bytes: int) -> Lines | None:
+        """Return the next lines of a file. One that was renamed is closed when it is over."""
+        place_of = functools.partial(self._position_in, file)
+        if file is self._file:
+            return file.lines(num_bytes, self._follow, not self._follow, place_of)
+        lines = file.lines(num_bytes, True, False, place_of)
+        if lines is None and (file.is_copy or not self._follow or time.monotonic() - file.quiet_since > KEEP_S):
+            lines = file.lines(num_bytes, False, False, place_of)
+            if lines is None:
+                if file.unfinished:
+                    _log.warning(
+                        "FileSource: %s: the last line, of %d bytes, has no end and is left out",
+                        file.where,
+                        file.unfinished,
+                    )
+                file.file.close()
+                self._older.remove(file)
+        return lines
 
-    def _begin(self) -> bool:
-        """Find how the file is written; return False if no row is there yet, and look whether there is another file."""
-        self._file.seek(0)
-        head = self._file.read(SAMPLE_BYTES + 1)
-        end = head.rfind(b"\n") + 1
-        if head and (end or not self._follow):
-            whole = head[: end or len(head)] if self._follow or len(head) > SAMPLE_BYTES else head
-            read, start = self._make_reader(whole)
-            if read is not None:
-                self._read, self._offset = read, max(start, self._wanted)
-                self._line = None
-                return True
-        self._look_for_changes(end, len(head) - end)
-        return False
+    def _position_in(self, file: TailedFile, place: Place) -> dict[str, Any]:
+        """Return the source's position for a place of one of its files.
 
-    def _make_reader(self, head: bytes) -> tuple[Read | None, int]:
+        A file without a name is left out: no program could go on in it.
+        """
+        named = [each for each in self._older if each.is_copy or each.status().st_nlink]
+        older = [place if each is file else each.place() for each in named]
+        return _position(place if file is self._file else self._file.place(), older)
+
+    # ------------------------------------------------------------------ other files
+
+    def _is_rotated(self) -> bool:
+        """Whether another file has the name: then it comes behind the one that had it."""
+        mine = self._file
+        try:
+            there, before = os.stat(self._path), mine.status()
+            if (there.st_ino, there.st_dev) == (before.st_ino, before.st_dev):
+                return False
+            fresh: Any = self._path.open("rb", buffering=0)
+        except FileNotFoundError:  # it is between two names
+            return False
+        place, self._file = mine.place(), TailedFile(str(self._path), fresh, self._make_reader)
+        if not before.st_nlink and place.byte and place.fits(fresh):
+            _log.warning("FileSource: %s was replaced by a copy of itself; it is read on", self._path)
+            mine.file.close()
+            self._file.restart(place.byte)
+            return True
+        renamed = find_renamed(self._path, mine.node)
+        between = self._between(
+            renamed.path if renamed else None,
+            (mine.time, renamed.order[1] if renamed else sys.maxsize),
+            place,
+            {mine.node, *self._rotated, *(file.node for file in self._older)},
+        )
+        _log.warning("FileSource: %s was replaced by another file", self._path)
+        self.rotations += 1 + len(between)
+        self._older += [mine, *between]
+        self._note_rotated()
+        return True
+
+    def _replace(self, file: TailedFile) -> None:
+        """Go on in the copy of a file that was truncated or overwritten."""
+        place, found = file.place(), self._find(file.place())
+        others = [each for each in self._older if each is not file]
+        if found is None:
+            last = Place.at(file.file, 0) if file is self._file else self._file.place()
+            raise self._gap(
+                place, _position(last, [each.place() for each in others]), file is not self._file, file.seen
+            )
+        copied, copy = found
+        if file is not self._file:
+            self._older[self._older.index(file)] = copied
+            file.file.close()
+            return
+        known = {copied.node, *self._rotated, *(each.node for each in self._older)}
+        self._older += [copied, *self._between(copy.path, copy.order, place, known)]
+        size = file.status().st_size
+        said = "FileSource: %s was truncated to %d bytes, or overwritten; the rest of what it had is read from %s"
+        _log.warning(said, self._path, size, copy.path)
+        self.truncations += 1
+        file.restart(0)
+        self._note_rotated()
+
+    def _find(self, place: Place, of_node: bool = False) -> tuple[TailedFile, Copy] | None:
+        """Return the file of a place, which has another name now, or a copy of it.
+
+        ``of_node``: the same file of the file system only.
+        """
+        for _ in range(2):  # a file that is renamed while a folder is listed may not be on the list
+            renamed = find_renamed(self._path, place.node)
+            others = [] if of_node or not place.byte else find_rotated(self._path, None, wide=True)[::-1]
+            for copy in [renamed, *others] if renamed is not None else others:
+                opened = open_raw(copy.path)
+                if opened is not None:
+                    file, is_unpacked = opened
+                    if place.fits(file):
+                        is_copy = is_unpacked or copy.node != place.node
+                        return TailedFile(str(copy.path), file, self._make_reader, place.byte, is_copy), copy
+                    file.close()
+        return None
+
+    def _between(
+        self, like: Path | None, order: tuple[int, int], place: Place, known: Collection[tuple[int, int]]
+    ) -> list[TailedFile]:
+        """Return the files that had the name between a file and the one that has it now, the oldest first.
+
+        Parameters
+        ----------
+        like : Path, optional
+            The name that the file before them has now.
+        order : (int, int)
+            Its order.
+        place : Place
+            Where it was read last: a packed copy of it is none of them.
+        known : collection of (int, int)
+            Files that are none of them.
+        """
+        found = []
+        for copy in find_rotated(self._path, like):
+            if copy.order <= order or copy.node in known:
+                continue
+            opened = open_raw(copy.path)
+            if opened is None:
+                _log.warning("FileSource: %s cannot be read, and is left out", copy.path)
+            elif opened[1] and place.fits(opened[0]):
+                opened[0].close()
+            else:
+                found.append(TailedFile(str(copy.path), opened[0], self._make_reader, is_copy=opened[1]))
+        return found
+
+    def _note_rotated(self) -> None:
+        self._rotated = {copy.node for copy in find_rotated(self._path, None, wide=True)}
+
+    def _refuse_continued(self, file: BinaryIO, place: Place, older: list[Place]) -> None:
+        """Refuse to go on within a line whose first part was read as a line."""
+        end = end_of_line(file, place.byte)
+        if end > place.byte:
+            raise SourceGapError(
+                f"FileSource: the last line of {str(self._path)!r} was read up to byte {place.byte}, without a line "
+                f"feed, and was continued since, up to byte {end}; the row that was read is a part of it",
+                place.byte,
+                end,
+                end - place.byte,
+                _position(Place.at(file, end), older),
+            )
+
+    def _gap(self, place: Place, resume: Any, is_older: bool = False, seen: int = 0) -> SourceGapError:
+        size = self._file.status().st_size
+        if is_older or self._file.node != place.node:
+            why = "that file was replaced"
+        elif size < place.byte:
+            why = f"it has {size} bytes now: it was truncated"
+        else:
+            why = "it was overwritten with other content"
+        known = max(0, seen - place.byte)
+        return SourceGapError(
+            f"FileSource: cannot go on at byte {place.byte} of {str(self._path)!r}: {why}, and no file in its folder "
+            "has what was read; lines that came behind that byte are missing",
+            place.byte,
+            place.byte + known if known else None,
+            known or None,
+            resume,
+        )
+
+    def _make_reader(self, where: str, head: bytes, follow: bool) -> tuple[Read | None, int]:
         """Return what reads lines, and where the first row begins; None if there is no row."""
-        where = str(self._path)
         if is_packed(head):
             raise FileFormatError(f"{where}: a packed file is not followed; dynstore.io.read_events reads it")
         kind = find_format(where, head)
@@ -215,7 +398,7 @@ class FileSource(BaseSource):
         try:
             dialect = find_dialect(where, head, self._given, self._named)
         except InputError:
-            if self._follow and head.count(b"\n") < 2:  # the next rows may show whether the first one has names
+            if follow and head.count(b"\n") < 2:  # the next rows may show whether the first one has names
                 return None, 0
             raise
         if dialect is None:
@@ -247,72 +430,11 @@ class FileSource(BaseSource):
             first = read(reader.fitting(sample), dialect.first_line, None)
         return lambda data, line: read(data, line, first), dialect.first_byte
 
-    def _look_for_changes(self, read: int, unfinished: int) -> None:
-        """Go on with another file of the same name, or from the start of one that was truncated.
-
-        ``read``, ``unfinished``: the bytes of whole lines that were read, and those behind them.
-        """
-        if not self._follow:
-            return
-        try:
-            there, mine = os.stat(self._path), os.fstat(self._file.fileno())
-        except FileNotFoundError:  # it is between two names
-            return
-        if there.st_ino != mine.st_ino or there.st_dev != mine.st_dev:
-            if mine.st_size > read + unfinished:  # lines that came before it was replaced
-                return
-            try:
-                fresh = self._path.open("rb")
-            except FileNotFoundError:  # it has gone again
-                return
-            lost = f"; its last line, of {unfinished} bytes, has no end and is left out" if unfinished else ""
-            _log.warning("FileSource: %s was replaced by another file%s", self._path, lost)
-            self.rotations += 1
-            self._file.close()
-            self._file = fresh
-        elif there.st_size < read:
-            _log.warning("FileSource: %s was truncated to %d bytes; it is read anew", self._path, there.st_size)
-            self.truncations += 1
-        else:
-            return
-        self._read, self._offset, self._wanted, self._line = None, 0, 0, 1
-
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the files."""
+        for file in (*self._older, self._file):
+            file.file.close()
 
 
-class _Lines:
-    """Whole lines of a file, as units that are read; see :class:`~dynstore.streams.units.Units`."""
-
-    def __init__(self, read: Read, data: bytes, where: str, first_line: int, offset: int) -> None:
-        self._read, self._data, self._where, self.first_line, self._offset = read, data, where, first_line, offset
-        self._count = data.count(b"\n") + (not data.endswith(b"\n"))
-
-    @functools.cached_property
-    def _ends(self) -> np.ndarray:
-        """The ends of the lines: needed only if one of them cannot be read."""
-        found = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n")) + 1
-        return np.concatenate(([0], found, [len(self._data)]))[: self._count + 1]
-
-    def __len__(self) -> int:
-        return self._count
-
-    def read(self, first: int, last: int) -> Mapping[str, Any]:
-        """Return the rows of some lines."""
-        if (first, last) == (0, self._count):
-            return self._read(self._data, self.first_line)
-        ends = self._ends
-        return self._read(self._data[ends[first] : ends[last]], self.first_line + first)
-
-    def place(self, number: int) -> str:
-        """Return the name of a line."""
-        return f"{self._where}:{self.first_line + number}"
-
-    def value(self, number: int) -> bytes:
-        """Return a line."""
-        return self._data[self._ends[number] : self._ends[number + 1]]
-
-    def position(self, number: int) -> int:
-        """Return the byte behind a line."""
-        return self._offset + (len(self._data) if number + 1 == self._count else int(self._ends[number + 1]))
+def _position(last: Place, older: list[Place]) -> dict[str, Any]:
+    return {**last._asdict(), "older": [each._asdict() for each in older]} if older else last._asdict()

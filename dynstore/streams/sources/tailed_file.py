@@ -1,0 +1,222 @@
+"""One file of a :class:`FileSource`, while it is open: whole lines, and whether it is still what was read."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dynstore.errors import FileFormatError
+from dynstore.io.dialects import SAMPLE_BYTES
+from dynstore.streams.sources.file_places import HEAD_BYTES, TAIL_BYTES, Place, read_at, signature
+
+__all__ = ["MAX_READ", "ChangedError", "Lines", "Read", "TailedFile"]
+
+MAX_READ = 64 << 20
+Read = Callable[[bytes, int], Mapping[str, Any]]
+
+
+class ChangedError(Exception):
+    """The bytes before the position are not those that were read."""
+
+
+class TailedFile:
+    """A file from which whole lines are read.
+
+    Parameters
+    ----------
+    where : str
+        Its name, for messages.
+    file : binary file
+        Without a buffer, so that each look is a new one.
+    begin : callable
+        Gets the name, the first lines, and whether more may come. Returns what reads lines, and where the first row is;
+        None if there is no row yet.
+    byte : int
+        Where to go on.
+    is_copy : bool
+        Whether no program adds to it: it is a copy of the file that was read, or an unpacked one.
+
+    Attributes
+    ----------
+    offset : int
+        Behind the last line that was read.
+    seen : int
+        The bytes that the file had at the last look.
+    unfinished : int
+        Those of them behind the last whole line.
+    quiet_since : float
+        When something was added last.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        file: BinaryIO,
+        begin: Callable[[str, bytes, bool], tuple[Read | None, int]],
+        byte: int = 0,
+        is_copy: bool = False,
+    ) -> None:
+        self.where, self.file, self._begin, self.is_copy = where, file, begin, is_copy
+        status = self.status()
+        self.node, self.time = (status.st_dev, status.st_ino), status.st_mtime_ns
+        self.restart(byte)
+
+    def restart(self, byte: int) -> None:
+        """Go on at a byte; how the file is written is found anew."""
+        self._read: Read | None = None
+        self._line: int | None = None if byte else 1  # of the offset; None: not counted yet
+        self.offset, self.seen, self.unfinished = byte, byte, 0
+        self._head = read_at(self.file, 0, min(byte, HEAD_BYTES))
+        first = max(0, byte - TAIL_BYTES)
+        self._tail = read_at(self.file, first, byte - first)
+        self.quiet_since = time.monotonic()
+
+    def status(self) -> os.stat_result:
+        """Return what the file system says of the file."""
+        return os.fstat(self.file.fileno())
+
+    def place(self) -> Place:
+        """Return the place behind the last line that was read."""
+        return self._place(self.offset, self._head, self._tail)
+
+    def _place(self, byte: int, head: bytes, tail: bytes) -> Place:
+        return Place(byte, *self.node, signature(head), signature(tail), self.time)
+
+    def lines(self, num_bytes: int, follow: bool, torn: bool, place_of: Callable[[Place], Any]) -> Lines | None:
+        """Return the next whole lines, or None if there are none yet.
+
+        Parameters
+        ----------
+        num_bytes : int
+            About how many bytes to read.
+        follow : bool
+            Whether more may come.
+        torn : bool
+            Whether the last line needs no line feed.
+        place_of : callable
+            Gives the source's position for a place of this file.
+
+        Raises
+        ------
+        ChangedError
+            If the file was truncated or overwritten; nothing is changed then.
+        """
+        status = self.status()
+        if self._read is None:
+            head = read_at(self.file, 0, SAMPLE_BYTES + 1)
+            end = head.rfind(b"\n") + 1
+            whole = head if torn and len(head) <= SAMPLE_BYTES else head[: end or (len(head) if torn else 0)]
+            read, start = self._begin(self.where, whole, follow) if whole else (None, 0)
+            self.check()
+            if read is None:
+                self._look(len(head), len(head) - end)
+                return None
+            self._read = read
+            if start > self.offset:
+                self._head, self._tail = head[: min(start, HEAD_BYTES)], head[max(0, start - TAIL_BYTES) : start]
+                self._line, self.offset = None, start
+        data = read_at(self.file, self.offset, num_bytes)
+        while data and b"\n" not in data and (more := self.file.read(num_bytes)):  # a long line
+            data += more
+            if len(data) > MAX_READ:
+                raise FileFormatError(
+                    f"{self.where}:{self._line_here()}: a line of more than {MAX_READ >> 20} MiB; wanted lines of rows"
+                )
+        self.check()  # behind the reading: so these bytes follow those that were read before
+        end = data.rfind(b"\n") + 1
+        if not end and data and torn:
+            end = len(data)
+        self._look(self.offset + len(data), len(data) - end)
+        if not end:
+            return None
+        if not self.is_copy:
+            self.time = status.st_mtime_ns
+        offset, head, tail = self.offset, self._head, self._tail
+
+        def position(upto: int) -> Any:
+            return place_of(self._place(offset + upto, *_extended(head, tail, data, upto)))
+
+        lines = Lines(self._read, data[:end], self.where, self._line_here(), position)
+        self._head, self._tail = _extended(head, tail, data, end)
+        self.offset += end
+        self._line = lines.first_line + data.count(b"\n", 0, end)
+        return lines
+
+    def check(self) -> None:
+        """See whether the bytes before the offset are those that were read.
+
+        Raises
+        ------
+        ChangedError
+            If not.
+        """
+        if read_at(self.file, self.offset - len(self._tail), len(self._tail)) != self._tail or self._head != read_at(
+            self.file, 0, len(self._head)
+        ):
+            raise ChangedError
+
+    def _look(self, seen: int, unfinished: int) -> None:
+        if seen != self.seen:
+            self.quiet_since = time.monotonic()
+        self.seen, self.unfinished = seen, unfinished
+
+    def _line_here(self) -> int:
+        """Return the number of the line at the offset."""
+        if self._line is None:
+            self.file.seek(0)
+            left, self._line = self.offset, 1
+            while left and (data := self.file.read(min(left, MAX_READ))):
+                self._line += data.count(b"\n")
+                left -= len(data)
+        return self._line
+
+
+def _extended(head: bytes, tail: bytes, data: bytes, end: int) -> tuple[bytes, bytes]:
+    """Return a file's first bytes and the last ones before a place, ``end`` bytes of ``data`` further on."""
+    if len(head) < HEAD_BYTES:  # these are all bytes before the data
+        head += data[: min(end, HEAD_BYTES - len(head))]
+    return head, (tail + data[max(0, end - TAIL_BYTES) : end])[-TAIL_BYTES:]
+
+
+class Lines:
+    """Whole lines of a file, as units that are read; see :class:`~dynstore.streams.units.Units`.
+
+    ``position``: gives the position behind so many bytes of them.
+    """
+
+    def __init__(self, read: Read, data: bytes, where: str, first_line: int, position: Callable[[int], Any]) -> None:
+        self._read, self._data, self._where, self.first_line, self._place = read, data, where, first_line, position
+        self._count = data.count(b"\n") + (not data.endswith(b"\n"))
+
+    @functools.cached_property
+    def _ends(self) -> np.ndarray:
+        """The ends of the lines: needed only if one of them cannot be read."""
+        found = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n")) + 1
+        return np.concatenate(([0], found, [len(self._data)]))[: self._count + 1]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def read(self, first: int, last: int) -> Mapping[str, Any]:
+        """Return the rows of some lines."""
+        if (first, last) == (0, self._count):
+            return self._read(self._data, self.first_line)
+        ends = self._ends
+        return self._read(self._data[ends[first] : ends[last]], self.first_line + first)
+
+    def place(self, number: int) -> str:
+        """Return the name of a line."""
+        return f"{self._where}:{self.first_line + number}"
+
+    def value(self, number: int) -> bytes:
+        """Return a line."""
+        return self._data[self._ends[number] : self._ends[number + 1]]
+
+    def position(self, number: int) -> Any:
+        """Return the position of the source behind a line."""
+        return self._place(len(self._data) if number + 1 == self._count else int(self._ends[number + 1]))
