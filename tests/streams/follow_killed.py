@@ -17,7 +17,7 @@ import numpy as np
 import dynstore
 from dynstore import Stream
 from dynstore.streams import FileSource
-from tests.streams.test_file_faults import OPTIONS, Writer, read
+from tests.streams.file_writer import OPTIONS, Writer, marked, read
 
 KILLS = 6
 
@@ -25,7 +25,7 @@ KILLS = 6
 def child(folder: Path, path: Path, ready: int) -> None:
     """Follow the file until the end."""
     with dynstore.open(folder / "db", **OPTIONS) as db:
-        stream = Stream(db.graph, FileSource(path), batch_edges=20, max_delay=0.0).start()
+        stream = Stream(db.graph, FileSource(path), batch_edges=20, max_delay=0.0, transform=marked).start()
         os.write(ready, b"!")
         while True:
             time.sleep(1)
