@@ -11,6 +11,7 @@
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
     ├── StreamError (RuntimeError)         a stream has ended, or its source could not go on
+    │   └── SourceGapError                 ... because the source lacks what was not read
     ├── RankError (RuntimeError)           another rank of a distributed program raised, ended, or did not come
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
     ├── LogError (OSError)                 the log of updates cannot be written; the graph is as it was
@@ -38,6 +39,7 @@ __all__ = [
     "OutOfMemoryError",
     "RankError",
     "SavedGraphError",
+    "SourceGapError",
     "StaleSnapshotError",
     "StreamError",
     "UnweightedGraphError",
@@ -173,11 +175,11 @@ def without_secrets(text: object) -> str:
 
 def cause_of(error: BaseException) -> BaseException | None:
     """Return an error as the cause of another one; None if a traceback would show secrets in it."""
-    told: BaseException | None = error
-    while told is not None:
-        if without_secrets(told) != str(told):
+    link: BaseException | None = error
+    while link is not None:
+        if without_secrets(link) != str(link):
             return None
-        told = told.__cause__ or told.__context__
+        link = link.__cause__ or link.__context__
     return error
 
 
