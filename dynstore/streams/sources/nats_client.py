@@ -15,6 +15,9 @@ __all__ = ["CALL_S", "Connection"]
 
 CALL_S = 10.0
 CONNECT_S = 3.0
+ANSWER_S = 3.0  # the longest wait for an answer of JetStream
+RECONNECT_S = 0.2  # between two tries to connect again
+PING_S = 10  # a connection whose pings are not answered two times is broken
 _log = logging.getLogger("dynstore")
 
 
@@ -28,6 +31,10 @@ class Connection:
     Attributes
     ----------
     jetstream : nats.js.JetStreamContext
+    is_connected : bool
+        Whether it is connected now.
+    reconnects : int
+        How often it has connected again.
 
     Raises
     ------
@@ -44,14 +51,33 @@ class Connection:
         self._thread.start()
         try:
             self._client: Any = self.call(self._connect(nats, url))
-            self.jetstream: Any = self._client.jetstream()
+            self.jetstream: Any = self._client.jetstream(timeout=ANSWER_S)
         except BaseException:
             self._end_loop()
             raise
 
     def call(self, work: Coroutine[Any, Any, Any], timeout: float = CALL_S) -> Any:
-        """Run a coroutine to its end, and return what it returns."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+        """Run a coroutine to its end, and return what it returns.
+
+        Raises
+        ------
+        TimeoutError
+            If it takes longer than ``timeout`` seconds. It is ended.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._client.is_connected)
+
+    @property
+    def reconnects(self) -> int:
+        return int(self._client.stats["reconnects"])
 
     async def _connect(self, nats: Any, url: str) -> Any:
         errors: list[Exception] = []
@@ -62,7 +88,14 @@ class Connection:
             _log.info("NatsSource: %s: %s", shown, without_secrets(error))
 
         try:
-            connecting = nats.connect(url, max_reconnect_attempts=-1, connect_timeout=CONNECT_S, error_cb=note)
+            connecting = nats.connect(
+                url,
+                max_reconnect_attempts=-1,
+                connect_timeout=CONNECT_S,
+                reconnect_time_wait=RECONNECT_S,
+                ping_interval=PING_S,
+                error_cb=note,
+            )
             return await asyncio.wait_for(connecting, CONNECT_S)
         except TimeoutError:
             why = without_secrets(errors[0]) if errors else f"no answer in {CONNECT_S:g} s"
