@@ -74,6 +74,7 @@ class NatsSource(MessageSource):
         self._errors = require("NatsSource", "nats.js.errors")
         self._away = (require("NatsSource", "nats.errors").Error, TimeoutError, OSError)
         self._pulled: Any = None
+        self._is_whole = False  # nothing that was pulled is missing
         self._reconnects = self._expected = 0
         self._called = self._heard = 0.0
         self._last: int | None = None  # the last message that was read; None: what the stream has comes first
@@ -120,7 +121,7 @@ class NatsSource(MessageSource):
             self._outage.end()
             raise
         except self._away as error:
-            self._pulled = None
+            self._is_whole = False
             self._outage.note(error, timeout)
             return None
         self._outage.end()
@@ -135,7 +136,7 @@ class NatsSource(MessageSource):
             await self._put(self._uncommitted)
         # A connection that was broken may have lost messages. A consumer that was not called may be forgotten.
         is_late = monotonic() - self._called > FORGOTTEN_S / 2
-        if self._pulled is None or is_late or self._reconnects != self._connection.reconnects:
+        if not self._is_whole or is_late or self._reconnects != self._connection.reconnects:
             await self._begin()
         try:
             found: list[Any] = await self._pulled.fetch(count, timeout=timeout)
@@ -156,13 +157,13 @@ class NatsSource(MessageSource):
         for message in found:
             sequence = message.metadata.sequence
             if sequence.consumer != self._expected:
-                self._pulled = None
+                self._is_whole = False
                 break
             self._expected += 1
             if sequence.stream <= last:
                 continue
             if sequence.stream > last + 1 and (await self._info()).state.first_seq > last + 1:
-                self._pulled = None  # the next poll finds what is gone
+                self._is_whole = False  # the next poll finds what is gone
                 break
             last = sequence.stream
             position = self._position(last, *self._made)
@@ -183,7 +184,7 @@ class NatsSource(MessageSource):
         )
         self._reconnects, self._expected = self._connection.reconnects, 1
         pulled = await self._jetstream.pull_subscribe(self._subject, stream=self._stream, config=config)
-        self._pulled, self._heard = pulled, monotonic()
+        self._pulled, self._is_whole, self._heard = pulled, True, monotonic()
 
     async def _look(self) -> None:
         """After some time without messages, ask whether the stream and the consumer are what they were."""
@@ -191,10 +192,10 @@ class NatsSource(MessageSource):
         try:
             known = await self._pulled.consumer_info()
         except self._errors.NotFoundError:
-            self._pulled = None
+            self._is_whole = False
             return
         if known.num_pending or known.delivered.consumer_seq != self._expected - 1:
-            self._pulled = None  # some were sent, and did not come
+            self._is_whole = False  # some were sent, and did not come
         elif state.last_seq > self._seen:
             # All others up to there are of other subjects, and may be removed.
             self._seen = state.last_seq
@@ -258,7 +259,7 @@ class NatsSource(MessageSource):
                 self._position(None, None, None),
             )
         self._last, self._made = position["sequence"], (position["stream"], position["created"])
-        self._pulled = None
+        self._is_whole = False
         if self._kept is not None and all(self._kept[name] == position[name] for name in position if name != "seen"):
             position = self._kept
         self._seen = position.get("seen") or self._last or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
 from threading import Thread
 from typing import Any
 
@@ -47,6 +48,8 @@ class Connection:
     def __init__(self, url: str) -> None:
         nats = require("NatsSource", "nats")
         self._loop = asyncio.new_event_loop()
+        self._is_closing = False
+        self._running: Future[Any] | None = None  # the call that waits
         self._thread = Thread(target=self._loop.run_forever, name="dynstore-nats", daemon=True)
         self._thread.start()
         try:
@@ -63,13 +66,19 @@ class Connection:
         ------
         TimeoutError
             If it takes longer than ``timeout`` seconds. It is ended.
+        ConnectionError
+            If the connection breaks meanwhile: the answer would not come.
         """
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self._running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout)
         except TimeoutError:
             future.cancel()
             raise
+        except CancelledError:
+            raise ConnectionError("the connection is broken") from None
+        finally:
+            self._running = None
 
     @property
     def is_connected(self) -> bool:
@@ -87,6 +96,10 @@ class Connection:
             errors[:] = [error]
             _log.info("NatsSource: %s: %s", shown, without_secrets(error))
 
+        async def end_call() -> None:
+            if self._running is not None and not self._is_closing:
+                self._running.cancel()
+
         try:
             connecting = nats.connect(
                 url,
@@ -95,6 +108,7 @@ class Connection:
                 reconnect_time_wait=RECONNECT_S,
                 ping_interval=PING_S,
                 error_cb=note,
+                disconnected_cb=end_call,
             )
             return await asyncio.wait_for(connecting, CONNECT_S)
         except TimeoutError:
@@ -107,12 +121,24 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection."""
+        self._is_closing = True
         try:
             self.call(self._client.close())
         finally:
             self._end_loop()
 
     def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CALL_S)
-        self._loop.close()
+        try:
+            self.call(_end_tasks())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(CALL_S)
+            self._loop.close()
+
+
+async def _end_tasks() -> None:
+    """End what the client has left running."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -29,7 +29,8 @@ class RedisSource(MessageSource):
     The field ``edges`` holds the bytes of :func:`dynstore.streams.encode`. Other fields are texts, as those of a text
     file: ``XADD payments * source ann destination bob``.
 
-    A position is the key, the id of a message, and how many messages had been added up to it. So the source notices
+    A position is the key, the id of a message, how many messages had been added up to it, and which one had been deleted
+    by then. So the source notices
     messages that were trimmed before they were read, and a key that was made anew: it raises
     :class:`dynstore.errors.SourceGapError`. Messages that were deleted by their ids (``XDEL``) are no gap. Servers
     before Redis 7 do not count messages: of these, only a key whose last id is below the position is noticed.
@@ -83,6 +84,7 @@ class RedisSource(MessageSource):
         self._away = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ReadOnlyError)
         self._uncommitted: Any = None
         self._last, self._added = self._find_group()
+        self._deleted: str | None = None  # the newest message that was deleted by its id, and is counted as such
         if self._last != NOTHING:
             self.left_behind = (
                 f"the group {group!r} of {key!r} is behind message {self._last} already: an earlier program has read "
@@ -130,7 +132,7 @@ class RedisSource(MessageSource):
             self._outage.note(error, timeout)
             return None
         last = messages[-1].position
-        self._last, self._added = last["id"], last["added"]
+        self._last, self._added, self._deleted = last["id"], last["added"], last["deleted"]
         return Messages(messages, self._columns), last
 
     def _read(self, count: int) -> list[Message]:
@@ -149,19 +151,20 @@ class RedisSource(MessageSource):
         if found:
             entries = (found[0] if isinstance(found, list) else next(iter(found.items())))[1]
             entries = entries[0] if entries and isinstance(entries[0], list) else entries
-        before = self._count_before(state, len(entries), count)
+        before, deleted = self._count_before(state, len(entries), count)
         messages = []
         for place, (name, fields) in enumerate(entries, 1):
-            position = self._position(_text(name), None if before is None else before + place)
+            position = self._position(_text(name), None if before is None else before + place, deleted)
             messages.append(self._message(position, fields))
         return messages
 
-    def _count_before(self, state: Mapping[str, Any], read: int, most: int) -> int | None:
-        """Return how many messages were added before the next one; None if the server does not count.
+    def _count_before(self, state: Mapping[str, Any], read: int, most: int) -> tuple[int | None, str | None]:
+        """Return how many messages were added before the next one, and the newest one of them that was deleted.
 
         Of all that were ever added, that is what is no longer ahead. So messages that others have deleted by their ids
         (XDEL) count as if they came before, wherever they are. It is exact where it is known how many are ahead: if
-        the first message of the stream is one of them, or if all have been read. Else the count goes on.
+        the first message of the stream is one of them, or if all have been read. Else the count goes on. It is None if
+        the server does not count.
 
         Raises
         ------
@@ -175,7 +178,7 @@ class RedisSource(MessageSource):
         ahead = state["length"] if is_cut else read if read < most else None
         before = self._added if added is None or ahead is None else added - ahead
         gone = 0 if before is None or self._added is None else before - self._added
-        newest = _text(state["last-generated-id"])
+        newest, deleted = _text(state["last-generated-id"]), _text(state.get("max-deleted-entry-id", NOTHING))
         if _number(newest) < last or gone < 0 or (added is not None and added < (self._added or 0)):
             place = "" if self._added is None else f", the {self._added}. of its stream"
             raise SourceGapError(
@@ -188,7 +191,7 @@ class RedisSource(MessageSource):
             )
         if is_cut and gone > 0:
             # One that was deleted by its id. Of the others it is not known: a trim does not say what it removed.
-            has_deleted = _number(_text(state.get("max-deleted-entry-id", NOTHING))) > last
+            has_deleted = _number(deleted) > last and deleted != self._deleted
             if count := gone - has_deleted:
                 end = "its end" if first is None else f"message {first}"
                 raise SourceGapError(
@@ -197,12 +200,12 @@ class RedisSource(MessageSource):
                     self._last,
                     first,
                     count,
-                    self._position(self._last, before),
+                    self._position(self._last, before, deleted),
                 )
-        return before
+        return before, self._deleted if ahead is None else deleted
 
-    def _position(self, name: str, added: int | None) -> dict[str, Any]:
-        return {"key": self._key, "id": name, "added": added}
+    def _position(self, name: str, added: int | None, deleted: str | None = None) -> dict[str, Any]:
+        return {"key": self._key, "id": name, "added": added, "deleted": deleted}
 
     def _known(self, position: Any) -> dict[str, Any]:
         """Return a position of this version; older ones were the id alone."""
@@ -229,7 +232,7 @@ class RedisSource(MessageSource):
                 None,
                 self._position(NOTHING, None),
             )
-        self._last, self._added = position["id"], position["added"]
+        self._last, self._added, self._deleted = position["id"], position["added"], position["deleted"]
 
     def commit(self, position: Any) -> None:
         """Keep the position in the group."""
