@@ -29,11 +29,11 @@ class RedisSource(MessageSource):
     The field ``edges`` holds the bytes of :func:`dynstore.streams.encode`. Other fields are texts, as those of a text
     file: ``XADD payments * source ann destination bob``.
 
-    A position is the key, the id of a message, how many messages had been added up to it, and which one had been deleted
-    by then. So the source notices
-    messages that were trimmed before they were read, and a key that was made anew: it raises
-    :class:`dynstore.errors.SourceGapError`. Messages that were deleted by their ids (``XDEL``) are no gap. Servers
-    before Redis 7 do not count messages: of these, only a key whose last id is below the position is noticed.
+    A position is the key, the id of a message, how many messages had been added up to it, and the newest one that had
+    been deleted by its id. So the source notices messages that were trimmed before they were read, and a key that was
+    made anew: it raises :class:`dynstore.errors.SourceGapError`. Messages that were deleted by their ids (``XDEL``)
+    are no gap. Servers before Redis 7 do not count messages: of these, only a key whose last id is below the position
+    is noticed.
 
     A consumer group keeps the last committed position, as its last delivered id (``XGROUP SETID``), so no message is
     pending or claimed. Only one reader may use a group at a time.
