@@ -26,7 +26,7 @@ from tests.streams.scripted import graph, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 200 if PROFILE == "thorough" else 5
-FEW = {"program killed": 1, "server restarted": 2, "link cut and slow": 2}  # rounds of `make test`
+FEW = {"program killed": 1, "server restarted": 2, "link cut and slow": 1}  # rounds of `make test`
 ROWS = 200
 BROKERS = pytest.mark.parametrize("kind", [Redis, Nats])
 
