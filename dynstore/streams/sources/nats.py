@@ -114,8 +114,7 @@ class NatsSource(MessageSource):
         """Return the rows of the next messages."""
         count = max(1, min(MOST, max_rows // 1000))
         try:
-            if not self._connection.is_connected:
-                raise ConnectionError("the connection is broken")
+            self._connection.check()
             messages = self._connection.call(self._next(count, max(SOON_S, timeout)), CALL_S + timeout)
         except SourceGapError:
             self._outage.end()
@@ -270,6 +269,7 @@ class NatsSource(MessageSource):
         """Keep the position in the bucket."""
         self._uncommitted = position
         try:
+            self._connection.check()
             self._connection.call(self._put(position))
         except self._away as error:  # the next poll tries again
             self._outage.note(error)

@@ -19,6 +19,7 @@ CONNECT_S = 3.0
 ANSWER_S = 3.0  # the longest wait for an answer of JetStream
 RECONNECT_S = 0.2  # between two tries to connect again
 PING_S = 10  # a connection whose pings are not answered two times is broken
+BROKEN = "the connection is broken"
 _log = logging.getLogger("dynstore")
 
 
@@ -76,9 +77,14 @@ class Connection:
             future.cancel()
             raise
         except CancelledError:
-            raise ConnectionError("the connection is broken") from None
+            raise ConnectionError(BROKEN) from None
         finally:
             self._running = None
+
+    def check(self) -> None:
+        """Raise ConnectionError if it is not connected: a call would wait for an answer that cannot come."""
+        if not self.is_connected:
+            raise ConnectionError(BROKEN)
 
     @property
     def is_connected(self) -> bool:
