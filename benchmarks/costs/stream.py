@@ -42,6 +42,7 @@ from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable
 from dynstore.streams import Stream
+from dynstore.streams.questions import Moment
 from dynstore.streams.sources.base import IterableSource
 from dynstore.streams.staging import make_staging
 from dynstore.typing import Device
@@ -146,7 +147,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
             watch.start()
             window.slide(batch)
             for monitor in monitors:
-                monitor.after_batch(None)
+                monitor.at_boundary(Moment())
             times.append(watch.lap())
     for monitor in monitors:
         monitor.close()

@@ -12,6 +12,7 @@ from dynstore.benchmarks.timing import Stopwatch, quiet
 from dynstore.streams.journal import find_journal
 from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.progress import Meter
+from dynstore.streams.questions import Moment
 from dynstore.streams.rows import RowReader
 from dynstore.streams.staging import make_staging
 
@@ -32,9 +33,9 @@ IN_STREAM = ("read", "copy", "wait", "update", "monitors")
 
 
 def make_monitors(graph: DynamicGraph, names: Sequence[str]) -> list[StreamMonitor]:
-    """Return monitors as a stream has them; ``after_batch(None)`` brings one up to date."""
+    """Return monitors as a stream has them; ``at_boundary(Moment())`` brings one up to date."""
     meter = Meter()
-    return [StreamMonitor(graph, name, None, 1, True, 0.0, {}, meter) for name in names]
+    return [StreamMonitor(graph, name, None, 1, None, True, 0.0, {}, meter) for name in names]
 
 
 def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Sequence[str]) -> dict[str, list[float]]:
@@ -64,7 +65,7 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
             times["window"].append(max(0.0, watch.lap() - times["update"][-1]))
             answered = 0.0
             for monitor in monitors:
-                monitor.after_batch(None)
+                monitor.at_boundary(Moment())
                 answered += 0.0 if monitor.latest is None else monitor.latest.ms
             times["answers"].append(max(0.0, watch.lap() - answered))
             times["monitors"].append(answered)

@@ -36,6 +36,7 @@ from dynstore.interrupts import MemoryChecked, Uninterrupted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dynstore.durable.folder import Restored
     from dynstore.durable.records import Change
     from dynstore.graph.state import GraphState
     from dynstore.typing import Device
@@ -221,8 +222,6 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({str(self.path)!r}, sync={self.sync!r}, {self.graph!r})"
 
-    # ------------------------------------------------------------------ what is there
-
     @property
     def position(self) -> bytes | None:
         """The position that was stored with an update last; None if there is none."""
@@ -282,12 +281,14 @@ class Database:
         InputError
             If the log does not reach back so far.
         """
+        return self.restored_at(version).graph
+
+    def restored_at(self, version: int) -> Restored:
+        """Return a version as :meth:`at` does, with the position that was stored with it."""
         self._refuse_forked("at")
         wanted = check_count("at", "version", version)
         with self._turn:
-            return restore("at", self.path, self._manifest, self._device, self.graph.frames, wanted).graph
-
-    # ------------------------------------------------------------------ updates
+            return restore("at", self.path, self._manifest, self._device, self.graph.frames, wanted)
 
     def make(self, change: Change, update: Callable[[], R]) -> R:
         """Log an update, then make it. If it raises, its record is cut off again.
@@ -439,8 +440,7 @@ class Database:
 
 
 def _positive(name: str, value: int) -> int:
-    count = check_count("open", name, value, least=1)
-    if count is None:
+    if (count := check_count("open", name, value, least=1)) is None:
         raise InputTypeError(f"open: {name} is None; wanted an integer")
     return count
 

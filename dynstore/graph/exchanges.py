@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dynstore.arguments import check_name, check_number
+from dynstore.arguments import check_flag, check_name, check_number
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import InputError, InputTypeError
 from dynstore.graph.deletions import Deletions, Follow
@@ -71,6 +71,7 @@ class Exchanges(Deletions):
         time: Any = None,
         default_weight: float | None = None,
         on_duplicate: OnDuplicate = "replace",
+        expire_last: bool = False,
     ) -> UpdateReport:
         """Expire and delete edges, and insert others, as one version.
 
@@ -82,14 +83,15 @@ class Exchanges(Deletions):
         insert, delete : frame, tuple or list, optional
             The two batches, each as :meth:`insert_edges` takes it.
         expire_before : int or date-time, optional
-            In a graph with ``timestamps``: edges whose last time is before this are deleted, and rows of ``insert``
-            that are older are ignored.
+            With ``timestamps``: edges whose last time is before this are deleted, older rows of ``insert`` ignored.
         source, destination, weight : str
             The columns of both frames.
         time, default_weight
             See :meth:`insert_edges`.
         on_duplicate : {"replace", "add"}
             See :meth:`insert_edges`.
+        expire_last : bool
+            Expire after the insertion: no row is ignored; an old one gives its weight to an edge that stays.
 
         Returns
         -------
@@ -128,10 +130,11 @@ class Exchanges(Deletions):
                 check_names("update", names)
                 return self._expire("update", bound)
             leaving = self._read_leaving(delete, names)
-            rows, naming, late = self._read_arriving(insert, names, time, bound, default_weight, on_duplicate)
-            columns, extra = rows
+            first = None if check_flag("update", "expire_last", expire_last) else bound
+            rows, naming, late = self._read_arriving(insert, names, time, first, default_weight, on_duplicate)
+            (columns, extra), ending = rows, bound if expire_last else None
             if extra is not None:
-                columns = self.record("update", columns, extra, on_duplicate, leaving, bound)
+                columns = self.record("update", columns, extra, on_duplicate, leaving, first, ending)
                 on_duplicate = "replace"
             report = self.exchange_numbers("update", leaving, columns, naming, on_duplicate, expire_before=bound)
         return report._replace(late=late) if late else report

@@ -55,6 +55,7 @@ class Recording(Orientations):
         on_duplicate: OnDuplicate = "replace",
         leaving: EdgeColumns | None = None,
         expired_before: int | None = None,
+        expiring_before: int | None = None,
     ) -> EdgeColumns:
         """Write valid edges to records; return them with the records' numbers as weights.
 
@@ -66,6 +67,8 @@ class Recording(Orientations):
             Edges that are deleted before.
         expired_before : int, optional
             Edges with times below it are deleted before, too.
+        expiring_before : int, optional
+            Edges with times below it are deleted afterwards: their rows are left out.
 
         Raises
         ------
@@ -83,6 +86,12 @@ class Recording(Orientations):
         if self._records.timed and len(columns.src):
             times, newest = self._last_times(columns, extra[TIME], leaving)
             values = {**values, TIME: times}
+            if expiring_before is not None:
+                stays = times.astype(np.int64) >= expiring_before  # the bound may not fit int32
+                if not stays.all():
+                    rows = self.backend.xp.nonzero(stays)[0]
+                    columns = EdgeColumns(columns.src[rows], columns.dst[rows], None, columns.max_id)
+                    values = {name: array[rows] for name, array in values.items()}
         stores = [self._out] if self._in is None else [self._out, self._in]
         with self._lock:
             numbers = self._records.append(values, stores, newest)

@@ -6,6 +6,7 @@ from dynstore.streams.addresses import open_source
 from dynstore.streams.messages import Message, Messages, decode, encode
 from dynstore.streams.monitors import StreamMonitor, Tick
 from dynstore.streams.progress import Progress
+from dynstore.streams.questions import Answer
 from dynstore.streams.sources.base import IterableSource, Source, TableSource
 from dynstore.streams.sources.flight import FlightSource
 from dynstore.streams.sources.growing_file import FileSource
@@ -16,6 +17,7 @@ from dynstore.streams.stream import Stream
 from dynstore.streams.units import BadUnit
 
 __all__ = [
+    "Answer",
     "BadUnit",
     "FileSource",
     "FlightSource",

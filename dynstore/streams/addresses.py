@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +15,7 @@ from dynstore.errors import (
     InputTypeError,
     StreamError,
     cause_of,
+    shown,
     type_name,
     without_secrets,
 )
@@ -39,6 +40,18 @@ def as_source(given: Any) -> Source:
         return source
     if isinstance(given, str | os.PathLike):
         return open_source(os.fspath(given))
+    is_view = isinstance(given, Set) and not isinstance(given, set | frozenset)
+    if is_view or type(given).__module__.startswith("networkx."):  # its EdgeView is a mapping, too
+        raise InputTypeError(
+            f"Stream: source is a {type_name(given)}, which changes with its graph; wanted its edges as they are now: "
+            "list(G.edges)"
+        )
+    others = [name for name in given if not isinstance(name, str)] if isinstance(given, Mapping) else []
+    if others:
+        raise InputTypeError(
+            f"Stream: source is a {type_name(given)} with the key {shown(others[0])}; wanted columns by name, "
+            "such as {'source': [0], 'destination': [1]}"
+        )
     if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
         return TableSource(given)
     first = given[0] if isinstance(given, list) and given else None

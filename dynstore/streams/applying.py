@@ -93,11 +93,13 @@ class Applier:
         parts = [part for part in taken.parts if len(part)]
         late = 0
         if parts and all(part.times is not None for part in parts):
-            if self._lateness is not None:
-                parts, late = self._without_late(joined(parts), self._lateness)
-            elif parts:
-                newest = max(part.times.max().item() for part in parts if part.times is not None)
-                self.newest = newest if self.newest is None else max(newest, self.newest)
+            times = [part.times for part in parts if part.times is not None]
+            lowest, highest = min(each.min().item() for each in times), max(each.max().item() for each in times)
+            highest = highest if self.newest is None else max(highest, self.newest)
+            limits = [limit for limit in (self._lateness, self._length) if limit is not None]
+            if limits and highest - lowest > min(limits) - 1:  # as most batches have no such rows
+                parts, late = self._without_late(joined(parts))
+            self.newest = highest
         leaving: Rows | None = None
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
@@ -126,18 +128,22 @@ class Applier:
         bring, newest = self._staging.bring(columns), (self.newest, self._entered)
         return Ready(taken, bring, width, timed, dates, deletes, rows_in, late, *newest)
 
-    def _without_late(self, rows: Rows, lateness: int | float) -> tuple[list[Rows], int]:
-        """Return the rows that are not late, and how many are; each is held against the newest one before it."""
+    def _without_late(self, rows: Rows) -> tuple[list[Rows], int]:
+        """Return the rows that are not late, and how many are; each is held against the newest one before it.
+
+        So it does not matter where batches end. A deletion is not too late for the length of time that edges stay.
+        """
         times = rows.times
         assert times is not None
         newest = np.maximum.accumulate(times)
         if self.newest is not None:
             newest = np.maximum(newest, self.newest)
-        self.newest = newest[-1].item()
-        if newest.dtype.kind == "f":
-            keep = times >= newest - lateness
-        else:  # the difference of two int64 may need all bits of a uint64
-            keep = newest.view(np.uint64) - times.view(np.uint64) <= min(floor(lateness), (1 << 64) - 1)
+        keep = np.ones(len(rows), np.bool_)
+        if self._lateness is not None:
+            keep = _within(times, newest, self._lateness)
+        if self._length is not None:
+            stays = _within(times, newest, self._length - 1)
+            keep &= stays if rows.deletes is None else stays | rows.deletes
         late = len(rows) - int(np.count_nonzero(keep))
         return [rows[keep] if late else rows], late
 
@@ -167,11 +173,20 @@ class Applier:
         with last:
             if self._length is not None and ready.newest is not None:
                 given["expire_before"] = max(ready.newest - self._length + 1, LEAST)
-                return int(self.G.update(insert or None, delete or None, **given).late)
-            if not delete:
+                given["expire_last"] = True  # as its row, one by one, would expire what is old by then
+                self.G.update(insert or None, delete or None, **given)
+            elif not delete:
                 self.G.insert_edges(insert, **given)
             elif not insert:
                 self.G.delete_edges(delete)
             else:
                 self.G.update(insert=insert, delete=delete, **given)
         return 0
+
+
+def _within(times: np.ndarray, newest: np.ndarray, most: int | float) -> np.ndarray:
+    """Return which times are at most so much older than the newest ones."""
+    if newest.dtype.kind == "f":
+        return times >= newest - most
+    # the difference of two int64 may need all bits of a uint64
+    return newest.view(np.uint64) - times.view(np.uint64) <= min(floor(most), (1 << 64) - 1)

@@ -4,73 +4,40 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import dataclass
 from functools import partial
-from threading import Event, Lock, Thread, current_thread
+from threading import Lock, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dynstore.errors import DynstoreError, InputError, SourceGapError, StreamError, cause_of, type_name, without_secrets
-from dynstore.streams.journal import find_journal, pack
-from dynstore.streams.pending import Pending
-from dynstore.streams.progress import Meter, shown_time
+from dynstore.errors import InputError, StreamError
+from dynstore.streams.boundaries import Boundaries
+from dynstore.streams.journal import find_journal, pack, unpack
+from dynstore.streams.progress import shown_time
+from dynstore.streams.questions import Moment, Question, settle
 from dynstore.streams.reaching import Reach, resume
-from dynstore.streams.rows import joined
-from dynstore.streams.units import One, read_units
+from dynstore.streams.reading import Limits, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable
 
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
     from dynstore.streams.applying import Applier, Ready
     from dynstore.streams.letters import Letters
     from dynstore.streams.monitors import StreamMonitor
-    from dynstore.streams.pending import Overflow, Position, Taken
+    from dynstore.streams.pending import Position, Taken
     from dynstore.streams.progress import State
-    from dynstore.streams.rows import RowReader, Rows
-    from dynstore.streams.sources.base import OnGap, Source
+    from dynstore.streams.rows import RowReader
+    from dynstore.streams.sources.base import Source
     from dynstore.streams.staging import Staging
-    from dynstore.streams.units import BadUnit
 
-__all__ = ["CLOSING_S", "POLL_S", "Engine", "Limits", "Question"]
+__all__ = ["CLOSING_S", "Engine"]
 
-POLL_S = 0.05  # how long the reader waits for rows before it looks up
-PART_BYTES = 1 << 26  # of rows that are put in line together
 CLOSING_S = 5.0  # how long the end waits for callbacks, and for a source that does not return
 _log = logging.getLogger("dynstore")
 
 
-@dataclass(slots=True, frozen=True)
-class Limits:
-    """The most rows of a batch and seconds until it closes; the most rows and bytes that wait; the fate of others.
-
-    ``on_gap``: the fate of the stream when the source lacks what was not read.
-    """
-
-    batch_edges: int
-    max_delay: float
-    max_pending: int
-    max_bytes: int
-    overflow: Overflow
-    on_gap: OnGap
-
-
-@dataclass(slots=True)
-class Question:
-    """A question, to be answered when ``upto`` rows that have arrived are applied, and no others.
-
-    ``version``: the version that it is about; None for the present one.
-    """
-
-    query: Callable[[Any], Any]
-    version: int | None
-    future: Future[Any]
-    upto: int = 0
-
-
-class Engine:
+class Engine(Reading):
     """Reads, applies, answers.
 
     Attributes
@@ -84,6 +51,10 @@ class Engine:
         What has ended the stream.
     newest_arrived, newest_applied : int or float, or None
         Times.
+    rebuilding : bool
+        Whether the rows of a window are being read again.
+    boundaries : Boundaries
+        At which times batches end.
     """
 
     def __init__(
@@ -96,21 +67,13 @@ class Engine:
         staging: Staging,
         letters: Letters,
     ) -> None:
-        self._letters = letters
-        self.graph, self._source, self._limits = G, source, limits
-        self._rows, self._applier, self._staging = rows, applier, staging
-        self.pending, self.meter = Pending(limits.max_pending, limits.max_bytes, limits.overflow), Meter()
+        super().__init__(source, limits, rows, letters, find_journal(G))
+        self.graph, self._applier, self._staging = G, applier, staging
         self.monitors: list[StreamMonitor] = []
-        self.journal = find_journal(G)
-        self.over = Event()
         self.state: State = "ready"
-        self.failure: BaseException | None = None
-        self.newest_arrived: int | float | None = None
         self.newest_applied: int | float | None = None
-        self._failed = self._stopping = False
         self._patience: float | None = None  # how long the owner waits for rows; None: until they come
         self._questions: list[Question] = []
-        self._commits: deque[tuple[int, Any]] = deque()  # versions, and positions to commit when they last
         self._upto = 0  # rows that have arrived up to the last applied one
         self._unfinished: Callable[[], None] | None = None  # finishes the batch that was applied last
         self._finished_s = 0.0  # what that took
@@ -118,20 +81,30 @@ class Engine:
         self._owner: Thread | None = None
         self._asking = Lock()  # of the threads that ask while no thread owns the graph
         known = resume(G, applier.window)
-        self._is_logged, reach = known is not None, None
+        self._is_logged, reach, again = known is not None, None, 0
         if known is not None:
-            self.pending.position, applier.newest, reach = known
+            self.pending.position, applier.newest, reach, again = known
             if applier.window is None or len(applier.window):  # else the rows of the window are read again
                 self.newest_applied = applier.newest
+        elif applier.window is not None:
+            self.newest_applied = applier.window._newest
+        self.boundaries = Boundaries()
+        self.boundaries.newest = self.newest_applied
+        self.rebuilding = again > 0
         window = None if self.journal is None else applier.window
         # Of several ranks, all would have to ask.
         self._began_empty = not hasattr(G, "comm") and not G.number_of_edges()
-        self._reach = None if window is None else Reach(window, reach, applier.newest)
+        self._reach = None if window is None else Reach(window, reach, applier.newest, again)
 
     @property
     def applied_by_all(self) -> int:
         """Rows that are applied; by all ranks, where there are several."""
         return self.meter.applied
+
+    @property
+    def dated(self) -> bool | None:
+        """Whether times are date-times; None before the first."""
+        return self._rows.dated
 
     def start(self) -> None:
         """Start the threads."""
@@ -187,142 +160,6 @@ class Engine:
         with self._asking:
             self._answer(question)
 
-    def _fail(self, error: BaseException) -> None:
-        if not self._failed:
-            self._failed, self.failure = True, error
-            self.meter.error(str(error) or type(error).__name__)
-
-    # ------------------------------------------------------------------ the reader
-
-    def _read(self) -> None:
-        try:
-            self._read_all()
-        except EOFError:
-            pass
-        except DynstoreError as error:  # of a row, or of a full queue
-            self._fail(error)
-        except BaseException as error:  # also SystemExit: a thread that ends without a word leaves all others waiting
-            why = without_secrets(str(error) or type_name(error))
-            failure = StreamError(f"Stream: the source could not go on: {why}")
-            failure.__cause__ = cause_of(error)
-            self._fail(failure)
-        self.pending.end()
-        while not self.over.wait(POLL_S):
-            self._commit()
-        self._commit()
-        self._close_source()
-        self._letters.close()
-
-    def _read_all(self) -> None:
-        source, pending, limits = self._source, self.pending, self._limits
-        skip = pending.position.skip
-        said = getattr(source, "left_behind", None)
-        if said and not self._is_logged and self._began_empty:
-            _log.warning("Stream: %s. The graph is empty, and what came before that will not be in it", said)
-        if self._is_logged and pending.position.whole and not self._seek(pending.position.source):
-            skip = 0
-        while not self._stopping:
-            self._commit()
-            room = self._await_room()
-            begun = perf_counter()
-            try:
-                got = source.poll(min(limits.batch_edges, room), POLL_S) if room else None
-            except SourceGapError as gap:
-                self._pass_gap(gap)
-                got, skip = None, 0
-            if got is None:
-                continue
-            for rows, position in self._read_units(*got):
-                if not self._await_room():
-                    break
-                known = min(skip, len(rows))
-                skip -= known
-                pending.put(rows, position, known)
-            self.meter.stage("read", begun)
-
-    def _seek(self, position: Any) -> bool:
-        """Go on at a position; return False if it was behind a gap."""
-        try:
-            self._source.seek(position)
-        except SourceGapError as gap:
-            self._pass_gap(gap)
-            return False
-        return True
-
-    def _pass_gap(self, gap: SourceGapError) -> None:
-        """Go on behind a gap of the source, or raise it."""
-        if self._limits.on_gap == "raise":
-            raise gap
-        self.meter.note_gap(gap.count)
-        _log.warning("Stream: %s; the stream goes on behind it", gap)
-        self._source.seek(gap.resume)
-
-    def _await_room(self) -> int:
-        """Wait until there is room for rows, and return for how many; none if the stream is stopping."""
-        if self.pending.room() <= 0:
-            self._source.pause(True)
-            while self.pending.room() <= 0 and not self._stopping:
-                self.pending.wait_for_room(POLL_S)
-                self._commit()
-            self._source.pause(False)
-        return max(0, self.pending.room())
-
-    def _read_units(self, given: Any, position: Any) -> Iterator[tuple[Rows, Any]]:
-        """Yield the rows of what a source has brought, in parts of 64 MiB or one unit, and the position behind each.
-
-        What is left out has no rows: the position moves on. Before an error is raised, all rows before it are yielded.
-        """
-        units = given if hasattr(given, "place") else One(given, position, "")
-        parts: list[Rows] = []
-        behind, is_new, failure, size = None, False, None, 0
-        try:
-            for rows, position in read_units(self._rows, units, self._leave_out):
-                behind, is_new = position, True
-                if rows is not None and len(rows):
-                    parts.append(rows)
-                    size += rows.nbytes
-                if size > PART_BYTES:
-                    yield self._arrived(parts), behind
-                    parts, is_new, size = [], False, 0
-        except DynstoreError as error:
-            failure = error
-        if is_new:
-            yield self._arrived(parts), behind
-        if failure is not None:
-            raise failure
-
-    def _arrived(self, parts: list[Rows]) -> Rows:
-        rows = joined(parts) if parts else self._rows.nothing()
-        if rows.times is not None and len(rows):
-            newest = rows.times.max().item()
-            self.newest_arrived = newest if self.newest_arrived is None else max(newest, self.newest_arrived)
-        return rows
-
-    def _leave_out(self, unit: BadUnit) -> None:
-        self._letters.take(unit)
-        self.meter.left_out += 1
-        _log.warning("Stream: %s is left out: %s", unit.place or "a batch", without_secrets(unit.error))
-
-    def _commit(self) -> None:
-        """Commit the newest position that lasts."""
-        position, found = None, False
-        while self._commits and (self.journal is None or self._commits[0][0] <= self.journal.durable_version):
-            position, found = self._commits.popleft()[1], True
-        if found:
-            try:
-                self._source.commit(position)
-            except Exception as error:
-                self._fail(StreamError(f"Stream: the source could not commit {position!r}: {without_secrets(error)}"))
-                self._stopping = True
-
-    def _close_source(self) -> None:
-        close = getattr(self._source, "close", None)
-        if close is not None:
-            try:
-                close()
-            except Exception as error:
-                self.meter.error(f"the source could not be closed: {error}")
-
     # ------------------------------------------------------------------ the owner
 
     def _own(self) -> None:
@@ -373,7 +210,7 @@ class Engine:
         finally:
             self._finish_batch()
         for monitor in self.monitors:
-            monitor.after_batch(self._event_time(), last=True)
+            monitor.after_batch(self.moment(), last=True)
 
     def _look_ahead(self, ahead: deque[Callable[[], Ready]], most: int, wait: bool = False) -> None:
         """Start to bring batches until ``most`` are on their way, or rows are missing; ``wait`` for those of one."""
@@ -398,7 +235,7 @@ class Engine:
                 patience = None if ends is None else ends - perf_counter()
                 is_late = wait and patience is not None and patience <= 0
                 if pending.size and (pending.size >= most or pending.ended or age >= limits.max_delay or is_late):
-                    return pending.take(most)
+                    return pending.take(most, self.boundaries)
                 if not wait or any(rows <= 0 for rows in left) or pending.ended or is_late:
                     return None
                 pending.changed.wait(limits.max_delay - age if pending.size else patience)
@@ -409,7 +246,10 @@ class Engine:
 
         With a log, the answers may come later: while the next batch's record is written, before that batch is applied.
         """
-        taken, begun = ready.taken, perf_counter()
+        taken = ready.taken
+        if taken.passed:
+            self._answer_at(taken.passed)
+        begun = perf_counter()
         reach = None if self._reach is None else self._reach.take_in(ready)
         logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest, reach))
         self._finished_s = 0.0
@@ -418,7 +258,8 @@ class Engine:
         self.meter.stage("update", begun + self._finished_s)
         self._upto, self.newest_applied = taken.upto, ready.newest
         done = taken.position if reach is None else reach.position
-        self._unfinished = partial(self._finish, taken, late, done, self._event_time())
+        self.rebuilding = reach is not None and reach.rebuilding
+        self._unfinished = partial(self._finish, taken, late, done, self.moment())
         if self.journal is None or not self.monitors:
             self._finish_batch()
 
@@ -428,17 +269,27 @@ class Engine:
         if finish is not None:
             finish()
 
-    def _finish(self, taken: Taken, late: int, done: Position, event_time: Any) -> None:
+    def _answer_at(self, passed: dict[Any, Any]) -> None:
+        """Answer at the boundaries of event time that the next batch passes: all rows before it are in the graph."""
+        self._finish_batch()
         begun = perf_counter()
         for monitor in self.monitors:
-            monitor.after_batch(event_time)
+            if monitor.length in passed:
+                monitor.at_boundary(self.moment(), shown_time(passed[monitor.length], self.dated))
+        self.meter.stage("monitors", begun)
+
+    def _finish(self, taken: Taken, late: int, done: Position, moment: Moment) -> None:
+        begun = perf_counter()
+        for monitor in self.monitors:
+            monitor.after_batch(moment)
         self._finished_s = self.meter.stage("monitors", begun) - begun
         self.meter.batch(taken.arrivals, late)
         if done.whole:
             self._commits.append((self.graph.version, done.source))
 
-    def _event_time(self) -> Any:
-        return shown_time(self.newest_applied, self._rows.dated)
+    def moment(self) -> Moment:
+        """Return what the present version holds."""
+        return Moment(shown_time(self.newest_applied, self.dated), self.rebuilding)
 
     def _answer_questions(self, idle: bool) -> None:
         """Answer the questions whose rows are applied; ``idle``: no rows are between the queue and the graph."""
@@ -460,10 +311,10 @@ class Engine:
         if not question.future.set_running_or_notify_cancel():
             return
         if version is None or version == present:
-            _settle(question, lambda: self.graph)
-        elif (journal := self.journal) is not None:
-            restore = partial(journal.at, version)
-            Thread(target=_settle, args=(question, restore), name="dynstore-question", daemon=True).start()
+            settle(question, lambda: (self.graph, present, self.moment()))
+        elif self.journal is not None:
+            restore = partial(self._older, version)
+            Thread(target=settle, args=(question, restore), name="dynstore-question", daemon=True).start()
         else:
             question.future.set_exception(
                 InputError(
@@ -472,9 +323,12 @@ class Engine:
                 )
             )
 
-
-def _settle(question: Question, view: Callable[[], Any]) -> None:
-    try:
-        question.future.set_result(question.query(view()))
-    except BaseException as error:
-        question.future.set_exception(error)
+    def _older(self, version: int) -> tuple[Any, int, Moment]:
+        """Return an older version, made from the log, and its moment."""
+        assert self.journal is not None
+        made = self.journal.restored_at(version)
+        _, newest, start = (None, None, None) if made.position is None else unpack(made.position)
+        if start is not None and not start.read:  # the window was emptied
+            newest = None
+        moment = Moment(shown_time(newest, self.dated), start is not None and start.rebuilding)
+        return made.graph, version, moment

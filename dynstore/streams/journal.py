@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from dynstore.graph import DynamicGraph
+    from dynstore.durable.folder import Restored
 
 __all__ = ["Journal", "Start", "find_journal", "pack", "unpack"]
 
@@ -41,7 +41,7 @@ class Journal(Protocol):
 
     def flush(self) -> None: ...
 
-    def at(self, version: int) -> DynamicGraph: ...
+    def restored_at(self, version: int) -> Restored: ...
 
 
 def find_journal(G: object) -> Journal | None:
@@ -50,10 +50,26 @@ def find_journal(G: object) -> Journal | None:
 
 
 class Start(NamedTuple):
-    """Where the rows of a window begin, and the newest time before them."""
+    """Where the rows of a window begin, and the newest time before them.
+
+    Attributes
+    ----------
+    position : Position
+    newest : int or float, or None
+    rows, read : int
+        How many rows of the source have come since, and how many of them have been read: after a restart, they are
+        read again. 0 in logs of older programs.
+    """
 
     position: Position
     newest: Any
+    rows: int = 0
+    read: int = 0
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether some of them are still to be read again."""
+        return self.read < self.rows
 
 
 def pack(position: Position, newest: Any, start: Start | None = None) -> bytes:
@@ -65,7 +81,7 @@ def pack(position: Position, newest: Any, start: Start | None = None) -> bytes:
         For a position of the source that JSON cannot hold.
     """
     place = None if start is None else start.position
-    more = [] if place is None or start is None else [[place.source, place.skip, place.whole], start.newest]
+    more = [] if place is None or start is None else [[place.source, place.skip, place.whole], *start[1:]]
     try:
         return json.dumps([position.source, position.skip, position.whole, newest, *more]).encode()
     except (TypeError, ValueError) as error:
@@ -85,7 +101,7 @@ def unpack(record: bytes) -> tuple[Position, Any, Start | None]:
     """
     try:
         source, skip, whole, newest, *more = json.loads(record)
-        return Position(source, skip, whole), newest, Start(Position(*more[0]), more[1]) if more else None
+        return Position(source, skip, whole), newest, Start(Position(*more[0]), *more[1:]) if more else None
     except (ValueError, TypeError, IndexError):
         raise InputError(
             f"Stream: the position in the log is {shown(record)}, which no stream has stored; wanted a database "

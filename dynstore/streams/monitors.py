@@ -1,8 +1,9 @@
-"""Answers after every few batches, handed to callbacks that cannot disturb the stream."""
+"""Answers after every few batches or hours, handed to callbacks that cannot disturb the stream."""
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass
 from threading import Condition, Thread, current_thread
 from time import perf_counter
@@ -13,17 +14,20 @@ import numpy as np
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.algorithms.tracking import TRACKED
 from dynstore.arguments import check_count, check_flag, check_name, check_number
-from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.errors import InputError, InputTypeError, shown, type_name
+from dynstore.input.times import read_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.algorithms.tracking import Monitor
     from dynstore.graph import DynamicGraph
+    from dynstore.streams.boundaries import Length
     from dynstore.streams.progress import Meter
+    from dynstore.streams.questions import Moment
     from dynstore.typing import Array
 
-__all__ = ["Delivery", "StreamMonitor", "Tick"]
+__all__ = ["Delivery", "StreamMonitor", "Tick", "read_every"]
 
 # Name of the answer -> its parameter that has no default.
 STARTS = {"bfs": "start", "sssp": "source"}
@@ -41,13 +45,17 @@ class Tick:
     version : int
         The version of the graph for which it was computed.
     event_time : int, float or numpy.datetime64, or None
-        The newest time of the rows up to this version.
+        The newest time of the rows up to this version; None before the first row with a time.
     result : frame
         The whole answer, as the function returns it.
     changed : frame
         The rows of ``result`` that differ from those of the last tick that the callback got.
     ms : float
         The time of bringing the answer up to date, in milliseconds.
+    boundary : int, float or numpy.datetime64, or None
+        The full hour that the answer is for, or any other multiple of ``every``; None for an answer after a batch.
+    rebuilding : bool
+        Whether the rows of a window are being read again after a restart: the graph has only a part of the window.
     """
 
     name: str
@@ -56,15 +64,17 @@ class Tick:
     result: Any
     changed: Any
     ms: float
+    boundary: Any = None
+    rebuilding: bool = False
 
 
 class Delivery:
-    """Calls a callback on a thread of its own, with the newest tick; one that is not fetched in time is replaced."""
+    """Calls a callback on a thread of its own, with each tick that :meth:`take_back` has not taken back in time."""
 
     def __init__(self, name: str, callback: Callable[[Tick], None], meter: Meter) -> None:
         self._name, self._callback, self._meter = name, callback, meter
         self._changed = Condition()
-        self._next: tuple[Tick, Any] | None = None
+        self._next: deque[tuple[Tick, Any]] = deque()
         self._busy = self._closed = False
         self.shown: Any = None  # the state that the last fetched tick shows; it changes only while one waits
         self._thread = Thread(target=self._run, name=f"dynstore-callback-{name}", daemon=True)
@@ -73,14 +83,14 @@ class Delivery:
     def take_back(self) -> None:
         """Take back a tick that the callback has not got; from here on ``shown`` stays."""
         with self._changed:
-            if self._next is not None:
-                self._next = None
+            if self._next:
+                self._next.clear()
                 self._meter.skip_tick()
 
     def hand_over(self, tick: Tick, state: Any) -> None:
         """Leave a tick for the callback."""
         with self._changed:
-            self._next = tick, state
+            self._next.append((tick, state))
             self._changed.notify_all()
 
     def wait(self, timeout: float | None) -> bool:
@@ -88,10 +98,10 @@ class Delivery:
         if current_thread() is self._thread:
             return True
         with self._changed:
-            return self._changed.wait_for(lambda: self._next is None and not self._busy, timeout)
+            return self._changed.wait_for(lambda: not self._next and not self._busy, timeout)
 
     def close(self) -> None:
-        """Let the thread end after the tick that waits."""
+        """Let the thread end after the ticks that wait."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -101,11 +111,11 @@ class Delivery:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._next is not None or self._closed)
-                if self._next is None:
+                self._changed.wait_for(lambda: self._next or self._closed)
+                if not self._next:
                     return
-                tick, self.shown = self._next
-                self._next, self._busy = None, True
+                tick, self.shown = self._next.popleft()
+                self._busy = True
             try:
                 self._callback(tick)
             except BaseException as error:  # also SystemExit, which would end the thread
@@ -122,6 +132,8 @@ class StreamMonitor:
         The name of the answer, such as "pagerank".
     latest : Tick or None
         The last tick. The callback may not have got it yet.
+    length : int or float, or None
+        Of the event time between two answers; None where batches are counted.
     """
 
     def __init__(
@@ -130,7 +142,8 @@ class StreamMonitor:
         name: str,
         on_result: Callable[[Tick], None] | None,
         every: int,
-        changed_only: bool,
+        length: Length | None,
+        changed_only: bool | None,
         min_change: float,
         params: dict[str, Any],
         meter: Meter,
@@ -145,7 +158,8 @@ class StreamMonitor:
         if start is not None and not {start, f"i_{start}"} & params.keys():
             raise InputError(f"monitor: {name}: {start!r} is missing; wanted where to start")
         self.name, self._graph, self._params, self._meter = name, G, params, meter
-        self._every = check_count("monitor", "every", every, least=1) or 1
+        self._every, self.length = every, length
+        changed_only = length is None if changed_only is None else changed_only
         self._changed_only = check_flag("monitor", "changed_only", changed_only)
         self._min_change = check_number("monitor", "min_change", min_change, least=0)
         self.latest: Tick | None = None
@@ -154,19 +168,23 @@ class StreamMonitor:
         self._batches = 0
         self._shown: Any = None
 
-    def after_batch(self, event_time: Any, last: bool = False) -> None:
+    def after_batch(self, moment: Moment, last: bool = False) -> None:
         """Answer if it is due; ``last``: if batches have come since the last answer."""
         self._batches += not last
-        if self._batches < self._every and not (last and self._batches):
-            return
+        is_due = self.length is None and self._batches >= self._every
+        if is_due or (last and self._batches):
+            self.at_boundary(moment)
+
+    def at_boundary(self, moment: Moment, boundary: Any = None) -> None:
+        """Answer for the present version."""
         self._batches = 0
         try:
-            self._answer(event_time)
+            self._answer(moment, boundary)
         except Exception as error:
             self._meter.error(f"{self.name} could not be brought up to date: {error}")
             _log.warning("Stream: %s could not be brought up to date: %s", self.name, error)
 
-    def _answer(self, event_time: Any) -> None:
+    def _answer(self, moment: Moment, boundary: Any) -> None:
         begun = perf_counter()
         if self._monitor is None:
             self._monitor = self._graph.track(self.name, **self._params)
@@ -175,16 +193,18 @@ class StreamMonitor:
         ms = 1e3 * (perf_counter() - begun)
         state = self._graph.ids.epoch, [array for array in self._monitor.arrays() if array is not None]
         result = self._monitor.result()
-        if self._delivery is not None:
+        if self._delivery is not None and self.length is None:
             self._delivery.take_back()
             self._shown = self._delivery.shown
         rows = _changed_rows(self._graph.backend.xp, self._shown, state, self._min_change)
-        tick = Tick(self.name, self._graph.version, event_time, result, _chosen(self._graph, result, rows), ms)
+        version, changed = self._graph.version, _chosen(self._graph, result, rows)
+        tick = Tick(self.name, version, moment.event_time, result, changed, ms, boundary, moment.rebuilding)
         self.latest = tick
         if self._delivery is None:
             self._shown = state
         elif rows is None or len(rows) or not self._changed_only:
             self._delivery.hand_over(tick, state)
+            self._shown = state  # where the function gets each tick
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until the callback is through; return whether it is."""
@@ -196,6 +216,17 @@ class StreamMonitor:
             self._monitor.close()
         if self._delivery is not None:
             self._delivery.close()
+
+
+def read_every(every: Any, by: str | None) -> tuple[int, tuple[Length, bool] | None]:
+    """Read after what a monitor answers: a number of batches, or a length of event time and whether it is of dates."""
+    check_name("monitor", "by", "batches" if by is None else by, ("batches", "time"))
+    is_number = isinstance(every, int | float | np.integer | np.floating)
+    if by == "time" or (by is None and not is_number):
+        return 1, read_span("monitor", "every", every)
+    if not is_number:
+        raise InputError(f"monitor: every is {shown(every)} and by is 'batches'; wanted a number of batches")
+    return check_count("monitor", "every", every, least=1) or 1, None
 
 
 def _changed_rows(xp: Any, before: Any, after: Any, least: float) -> Array | None:

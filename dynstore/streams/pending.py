@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dynstore.errors import StreamError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from dynstore.streams.boundaries import Boundaries, Length
     from dynstore.streams.rows import Rows
 
 __all__ = ["OVERFLOW", "Chunk", "Overflow", "Pending", "Position", "Taken"]
@@ -56,6 +61,8 @@ class Taken:
         Before the first row, and behind the last one.
     upto : int
         The number of rows that have arrived up to the last row, also those that were dropped.
+    passed : dict
+        The boundaries of event time that the first row passes, by their length.
     """
 
     begins: Position
@@ -63,6 +70,7 @@ class Taken:
     parts: list[Rows] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     upto: int = 0
+    passed: dict[Length, int | float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(count for _, count in self.arrivals)
@@ -165,12 +173,25 @@ class Pending:
         with self.changed:
             return perf_counter() - self._chunks[0].arrived if self._chunks else 0.0
 
-    def take(self, most: int) -> Taken:
-        """Take the oldest rows, at most so many."""
+    def take(self, most: int, boundaries: Boundaries | None = None) -> Taken:
+        """Take the oldest rows, at most so many, and none behind the next boundary but the first."""
         with self.changed:
+            passed: dict[Length, int | float] = {}
+            if boundaries is not None and boundaries.lengths:
+                most, passed = boundaries.cut(self._next(most))
             taken = self._take(most)
+            taken.passed = passed
             self.changed.notify_all()
             return taken
+
+    def _next(self, most: int) -> Iterator[tuple[int, np.ndarray | None]]:
+        """Yield how many of the oldest rows are in each part, and their times."""
+        for chunk in self._chunks:
+            first, last = chunk.taken, min(chunk.taken + most, len(chunk.rows))
+            yield last - first, None if chunk.rows.times is None else chunk.rows.times[first:last]
+            most -= last - first
+            if not most:
+                return
 
     def _take(self, most: int) -> Taken:
         taken = Taken(self.position, self.position)

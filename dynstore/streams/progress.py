@@ -45,6 +45,8 @@ class Progress:
     ----------
     state : {"ready", "running", "ended", "failed"}
         "ready": not started yet. "failed": ended by an error.
+    rebuilding : bool
+        Whether the rows of a window are being read again after a restart: the graph has only a part of the window.
     version : int
         The version of the graph.
     batches : int
@@ -89,6 +91,7 @@ class Progress:
     """
 
     state: State
+    rebuilding: bool
     version: int
     batches: int
     arrived: int
@@ -120,6 +123,7 @@ class Progress:
         counts |= {"gaps": self.gaps, "lost": self.lost}
         counts["ticks skipped"] = self.skipped_ticks
         said += "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+        said += ", the window is being rebuilt" if self.rebuilding else ""
         return said + (f"; last error: {self.errors[-1]}" if self.errors else "")
 
 

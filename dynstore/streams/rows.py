@@ -165,6 +165,13 @@ class RowReader:
             self._ids = "text" if G.ids.kind == "string" else "integer"
         self._time: TimeKind | None = None  # of texts
 
+    def need_times(self, dated: bool) -> bool:
+        """Require times of this kind from here on; return False if others have come already, or are wanted."""
+        if self.dated not in (None, dated):
+            return False
+        self._timed, self.dated = True, dated
+        return True
+
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:
         """Take back what the body has found out about the source, if it raises."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from math import ceil
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from dynstore.graph import DynamicGraph
 from dynstore.input.times import read_span
 from dynstore.streams.addresses import as_source
 from dynstore.streams.applying import Applier
-from dynstore.streams.engine import POLL_S, Engine, Limits, Question
+from dynstore.streams.engine import Engine
 from dynstore.streams.journal import find_journal
 from dynstore.streams.letters import OnError, open_letters
-from dynstore.streams.monitors import StreamMonitor
+from dynstore.streams.monitors import StreamMonitor, read_every
 from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
+from dynstore.streams.questions import Question
+from dynstore.streams.reading import POLL_S, Limits
 from dynstore.streams.rows import RowReader, keeps_times
 from dynstore.streams.sources.base import ON_GAP, OnGap
 from dynstore.streams.staging import make_staging
@@ -32,10 +34,12 @@ from dynstore.windows.window import Window
 
 if TYPE_CHECKING:
     from dynstore.streams.monitors import Tick
+    from dynstore.streams.questions import Answer
 
 __all__ = ["Stream"]
 
 CALLER = "Stream"
+T = TypeVar("T")
 
 
 class Stream:
@@ -312,15 +316,17 @@ class Stream:
         self,
         name: str,
         on_result: Callable[[Tick], None] | None = None,
-        every: int = 1,
-        changed_only: bool = True,
+        every: Any = 1,
+        changed_only: bool | None = None,
         min_change: float = 0.0,
+        by: Literal["batches", "time"] | None = None,
         **params: Any,
     ) -> StreamMonitor:
         """Keep an answer up to date, and call a function with it.
 
         The function runs on a thread of its own. If it is slow, it gets the newest answer next, and misses those in
-        between; if it raises, the error is logged and kept in :meth:`progress`. The stream goes on.
+        between. By event time it misses none: answers wait in memory. If it raises, the error is logged and kept in
+        :meth:`progress`. The stream goes on.
 
         Parameters
         ----------
@@ -328,12 +334,17 @@ class Stream:
             The name of an answer, as for :meth:`DynamicGraph.track`.
         on_result : callable, optional
             A function of a :class:`dynstore.streams.Tick`.
-        every : int
-            After how many batches to compute the answer. It is also computed after the last batch.
-        changed_only : bool
-            If True, the function is not called when no row of the answer has changed since its last call.
+        every : int, float, str or timedelta
+            After how many batches to compute the answer; or a length of event time, such as "1h": then there is an
+            answer for each full hour, of the rows that came before the first row of the next hour. For times that are
+            numbers, pass a number and ``by="time"``. The answer is also computed after the last batch.
+        changed_only : bool, optional
+            If True, the function is not called when no row of the answer has changed since its last call. By default
+            True for batches, and False for event time.
         min_change : float
             Rows count as changed if a number in them has changed by more.
+        by : {"batches", "time"}, optional
+            What ``every`` is. By default a number is one of batches.
         **params
             Parameters of the function of this name.
 
@@ -350,18 +361,25 @@ class Stream:
         meter = self._engine.meter
         if isinstance(self.graph, ShardedGraph):
             raise InputError(f"monitor: got {name!r}; a graph on several ranks does not support monitors yet")
-        monitor = StreamMonitor(self.graph, name, on_result, every, changed_only, min_change, params, meter)
+        batches, span = read_every(every, by)
+        length = None if span is None else span[0]
+        monitor = StreamMonitor(self.graph, name, on_result, batches, length, changed_only, min_change, params, meter)
+        if span is not None:
+            if not self._rows.need_times(span[1]):
+                got, wanted = ("numbers", "by='time'") if span[1] else ("date-times", "a length such as '1h'")
+                raise InputError(f"monitor: every is {every!r}, and the times of the rows are {got}; wanted {wanted}")
+            self._engine.boundaries.lengths = {*self._engine.boundaries.lengths, span[0]}
         self._engine.monitors.append(monitor)
         return monitor
 
-    def ask(self, query: Callable[[Any], Any], at: Literal["applied", "now"] | int = "applied") -> Future[Any]:
+    def ask(self, query: Callable[[Any], T], at: Literal["applied", "now"] | int = "applied") -> Future[Answer[T]]:
         """Ask the graph a question from any thread.
 
         Parameters
         ----------
         query : callable
-            A function that gets the graph; its return value is the answer. It runs between two batches, and must only
-            read.
+            A function that gets the graph; its return value is the answer's ``result``. It runs between two batches,
+            and must only read.
         at : {"applied", "now"} or int
             The version that the function gets. "applied": the version after the batch that is being applied. "now": the
             version with exactly the rows that have arrived before the question. A number: that version, if it is the
@@ -370,7 +388,8 @@ class Stream:
         Returns
         -------
         concurrent.futures.Future
-            Its ``result()`` returns the answer, or raises the error that ``query`` has raised.
+            Its ``result()`` returns a :class:`dynstore.streams.Answer`, which also has the version and the event time
+            that it is of; or raises the error that ``query`` has raised.
 
         Raises
         ------
@@ -381,7 +400,7 @@ class Stream:
             raise InputTypeError(f"ask: query is {query!r}; wanted a function of the graph")
         if at not in ("applied", "now") and not (isinstance(at, int | np.integer) and not isinstance(at, bool)):
             raise InputError(f"ask: at is {at!r}; wanted 'applied', 'now' or the number of a version")
-        future: Future[Any] = Future()
+        future: Future[Answer[T]] = Future()
         self._engine.ask(Question(query, None if isinstance(at, str) else int(at), future), at == "now")
         return future
 
@@ -393,13 +412,14 @@ class Stream:
         Progress
             As they are at this moment.
         """
-        engine, dated = self._engine, self._rows.dated
+        engine, dated = self._engine, self._engine.dated
         pending, meter = engine.pending, engine.meter
         p50, p99 = meter.delays_ms(0.5, 0.99)
         newest, last = shown_time(engine.newest_applied, dated), shown_time(engine.newest_arrived, dated)
         applied, arrived = meter.applied, pending.arrived
         return Progress(
             engine.state,
+            engine.rebuilding,
             self.graph.version,
             meter.batches,
             arrived,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from dynstore.distributed import ShardedGraph
     from dynstore.streams.applying import Ready
-    from dynstore.streams.engine import Limits
     from dynstore.streams.letters import Letters
+    from dynstore.streams.reading import Limits
     from dynstore.streams.rows import RowReader
     from dynstore.streams.sources.base import Source
     from dynstore.streams.staging import Staging
@@ -43,6 +43,10 @@ class Turn(NamedTuple):
         Whether its source has ended, and all rows of it are applied.
     applied : int
         Rows that it has applied before.
+    newest : int or float, or None
+        The newest time of its rows, with this batch.
+    dated : bool or None
+        Whether that is a date-time.
     """
 
     rows: int
@@ -51,6 +55,8 @@ class Turn(NamedTuple):
     stops: bool
     is_over: bool
     applied: int
+    newest: int | float | None
+    dated: bool | None
 
 
 class TogetherApplier(Applier):
@@ -96,10 +102,16 @@ class TogetherEngine(Engine):
         super().__init__(G, source, limits, rows, applier, staging, letters)
         self._patience = max(limits.max_delay, LEAST_WAIT_S)
         self._all = 0
+        self._newest: int | float | None = None  # of this rank's rows
+        self._dated: bool | None = None
 
     @property
     def applied_by_all(self) -> int:
         return self._all
+
+    @property
+    def dated(self) -> bool | None:
+        return self._dated if self._rows.dated is None else self._rows.dated
 
     def _apply_all(self) -> None:
         ahead: deque[Callable[[], Ready]] = deque()
@@ -122,7 +134,9 @@ class TogetherEngine(Engine):
                 raise self.failure
             inserts, deletes = (False, False) if ready is None else (ready.width > 0, ready.deletes)
             rows = 0 if ready is None else len(ready.taken)
-            turns = call.agree_to_write(Turn(rows, inserts, deletes, self._stopping, is_over, self.meter.applied))
+            so_far = rows, inserts, deletes, self._stopping, is_over, self.meter.applied
+            self._newest = self._newest if ready is None else ready.newest
+            turns = call.agree_to_write(Turn(*so_far, self._newest, self._rows.dated))
         self.meter.stage("wait", begun)
         if any(turn.stops for turn in turns) or all(turn.is_over for turn in turns):
             return False
@@ -136,4 +150,6 @@ class TogetherEngine(Engine):
             self.meter.stage("update", begun)
             self.meter.batch([], 0)
         self._all = sum(turn.applied + turn.rows for turn in turns)
+        self.newest_applied = max((turn.newest for turn in turns if turn.newest is not None), default=None)
+        self._dated = next((turn.dated for turn in turns if turn.dated is not None), None)
         return True

@@ -82,19 +82,21 @@ class Watch:
 
     def show(self) -> None:
         """Print what was found, and one line, if there is anything new."""
-        progress = self.stream.progress()
-        if progress.version == self.version or progress.event_time is None:
+        answer = self.stream.ask(lambda graph: on_host(graph.edge_table())).result()
+        if answer.version == self.version or answer.event_time is None:
             return
-        self.version = progress.version
-        edges = self.stream.ask(lambda graph: on_host(graph.edge_table())).result()
+        self.version, edges = answer.version, answer.result
+        if answer.rebuilding:
+            console.print("the last minute is being read again", style="dim")
+            return
         for finding in find(edges):
             if not any(finding == old or finding.members < old.members for old in self.known):
                 self.known.append(finding)
                 console.print(f"  look at this: {finding.text}", style="bold red")
         console.print(
-            f"up to {str(progress.event_time)[11:23]}  {edges['source'].nunique():5d} cards  "
+            f"up to {str(answer.event_time)[11:23]}  {edges['source'].nunique():5d} cards  "
             f"{edges['destination'].nunique():4d} merchants  {edges['weight'].sum():12,.0f} {self.unit}  "
-            f"most sought {self.top}  {progress.p50_ms or 0:4.0f} ms from arrival to answer"
+            f"most sought {self.top}  {self.stream.progress().p50_ms:4.0f} ms from arrival to answer"
         )
 
 

@@ -40,6 +40,8 @@ def main(folder: Path, seed: int) -> None:
     first.rows()
     read(first, warm)
     writer = Writer(rng, folder)
+    writer.rows()
+    read(writer, folder)  # so that there is a position: what rotates before the first row is read is not asked for
     for _ in range(KILLS):
         wait, ready = os.pipe()
         process = os.fork()

@@ -18,6 +18,7 @@ from dynstore.durable import log
 from dynstore.errors import LogError
 from dynstore.files import Buffer
 from dynstore.streams.monitors import StreamMonitor
+from dynstore.streams.questions import Moment
 from tests.conftest import DEVICES
 from tests.crossed import crossed
 from tests.durable.scenes import FAST, Fast, content
@@ -132,12 +133,12 @@ def test_answers_are_those_of_a_stream_without_a_log(
     options, windowed, deletes = kind
     answer, found = StreamMonitor._answer, list[Any]()
 
-    def noting(self: StreamMonitor, event_time: Any) -> None:
-        answer(self, event_time)
+    def noting(self: StreamMonitor, moment: Moment, boundary: Any) -> None:
+        answer(self, moment, boundary)
         assert self.latest is not None
         frame = self.latest.result  # of cuDF on a GPU, if that is installed
         result = (frame.to_pandas() if hasattr(frame, "to_pandas") else frame).to_dict("list")
-        found.append((self.latest.version, event_time, result))
+        found.append((self.latest.version, moment.event_time, result))
 
     monkeypatch.setattr(StreamMonitor, "_answer", noting)
     count = 60 if device == "cpu" else 24
@@ -176,14 +177,14 @@ def test_a_question_finds_its_batch_answered(tmp_path: Path) -> None:
         stream.start()
         for number in range(30):
             source.queue.put(chain(number))
-            version, answered = stream.ask(lambda G: (G.version, monitor.latest)).result(SOON)
+            version, answered = stream.ask(lambda G: (G.version, monitor.latest)).result(SOON).result
             assert version == (0 if answered is None else answered.version)
         stream.drain(SOON)
         assert stream.progress().applied <= 120
 
 
 def test_a_monitor_that_fails_meanwhile_harms_no_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: StreamMonitor, event_time: Any) -> None:
+    def fail(self: StreamMonitor, *given: Any) -> None:
         raise MemoryError("none is left for answers")
 
     monkeypatch.setattr(StreamMonitor, "_answer", fail)

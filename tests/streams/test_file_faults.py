@@ -238,19 +238,7 @@ FAULTS: dict[str, Callable[[Drawn, Path], Result]] = {
 }
 
 
-# These lose or double rows, or do not end, in some rounds: they are not mended yet.
-OPEN = ("killed", "rotated while down", "copied and truncated while running", "copied and truncated while down")
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(fault, marks=pytest.mark.xfail(reason="loses or doubles rows in some rounds", run=False))
-        if fault in OPEN
-        else fault
-        for fault in FAULTS
-    ],
-)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_no_row_is_lost_or_doubled(fault: str, tmp_path: Path, rng: np.random.Generator) -> None:
     for number in range(1 if fault == "killed" and PROFILE != "thorough" else ROUNDS):  # several kills each
         folder = tmp_path / str(number)

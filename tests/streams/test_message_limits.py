@@ -13,7 +13,7 @@ import pytest
 
 from dynstore import Stream
 from dynstore.errors import FileFormatError, StreamError
-from dynstore.streams import decode, encode, engine, messages
+from dynstore.streams import decode, encode, messages, reading
 from dynstore.streams.arrow_sizes import unpacked_size
 from dynstore.streams.messages import Message, Messages
 from dynstore.streams.pending import Pending
@@ -94,7 +94,7 @@ def test_messages_that_are_large_together_are_read_one_by_one(monkeypatch: pytes
 
 def test_rows_of_many_messages_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one call of a source has brought is put in line in parts, and the next part waits."""
-    monkeypatch.setattr(engine, "PART_BYTES", 1000)
+    monkeypatch.setattr(reading, "PART_BYTES", 1000)
     monkeypatch.setattr(messages, "MAX_BYTES", 1 << 13)
     most = 0
 
@@ -104,7 +104,7 @@ def test_rows_of_many_messages_wait_for_room(monkeypatch: pytest.MonkeyPatch) ->
             super().put(*given)
             most = max(most, self.nbytes)
 
-    monkeypatch.setattr(engine, "Pending", Watched)
+    monkeypatch.setattr(reading, "Pending", Watched)
     rows = [encode((np.arange(50) + 100 * n, np.arange(50) + 100 * n + 1)) for n in range(200)]
     held = Messages([Message(row, f"message {n}", n) for n, row in enumerate(rows)])
     G = graph()

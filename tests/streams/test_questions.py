@@ -13,7 +13,7 @@ import pytest
 
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import InputError, StreamError
-from dynstore.streams import Tick, engine
+from dynstore.streams import Answer, Tick, engine
 from tests.streams.scripted import SOON, Scripted, graph, path, wait_until
 
 # ---------------------------------------------------------------------- monitors
@@ -41,7 +41,7 @@ def test_every_so_many_batches_and_after_the_last(rng: np.random.Generator) -> N
     stream = Stream(G, ([pair] for pair in zip(range(7), range(1, 8), strict=True)), max_delay=0.0, batch_edges=1)
     monitor = stream.monitor("pagerank", lambda tick: time.sleep(0), every=3, changed_only=False)
     answer = monitor._answer
-    monitor._answer = lambda event_time: (answer(event_time), versions.append(G.version))  # type: ignore[method-assign,assignment]
+    monitor._answer = lambda *given: (answer(*given), versions.append(G.version))  # type: ignore[method-assign,assignment]
     stream.run()
     assert versions == [3, 6, 7]
 
@@ -105,15 +105,15 @@ def test_now_sees_all_that_has_arrived_and_nothing_after() -> None:
         wait_until(lambda: stream.progress().arrived == 70)
         later = stream.ask(DynamicGraph.number_of_edges, at="now")
         release.set()
-        assert [each.result(SOON) for each in (held, now, later)] == [0, 30, 70]
-        assert applied.result(SOON) in (0, 30)
-        version = stream.ask(lambda G: G.version).result(SOON)
-        assert stream.ask(lambda G: G.version, at=version).result(SOON) == version == 2
+        assert [each.result(SOON).result for each in (held, now, later)] == [0, 30, 70]
+        assert applied.result(SOON).result in (0, 30)
+        version = stream.ask(lambda G: G.version).result(SOON).result
+        assert stream.ask(lambda G: G.version, at=version).result(SOON) == Answer(version, 2, None)
         with pytest.raises(InputError, match="version 1 is asked for, the graph has 2"):
             stream.ask(len, at=1).result(SOON)
         with pytest.raises(ZeroDivisionError):
             stream.ask(lambda G: 1 // 0).result(SOON)
-    assert stream.ask(DynamicGraph.number_of_edges, at="now").result() == 70  # after the end, too
+    assert stream.ask(DynamicGraph.number_of_edges, at="now").result().result == 70  # after the end, too
 
 
 def test_many_threads_ask_while_rows_come() -> None:
@@ -125,7 +125,7 @@ def test_many_threads_ask_while_rows_come() -> None:
         found = []
         while not found or found[-1][0] < rows:
             query = lambda G: (G.number_of_edges(), G.number_of_vertices())  # noqa: E731
-            found.append(stream.ask(query, at="now" if number % 2 else "applied").result(SOON))
+            found.append(stream.ask(query, at="now" if number % 2 else "applied").result(SOON).result)
         return found
 
     with ThreadPoolExecutor(8) as pool, stream.start():
@@ -160,7 +160,8 @@ def test_a_question_whose_rows_are_never_applied_fails() -> None:
 
 def test_a_question_may_ask_another_but_not_wait_for_rows() -> None:
     with Stream(graph(), Scripted(), max_delay=0.0).start() as stream:
-        assert stream.ask(lambda _: stream.ask(DynamicGraph.number_of_edges).result(SOON)).result(SOON) == 0
+        answer = stream.ask(lambda _: stream.ask(DynamicGraph.number_of_edges).result(SOON)).result(SOON)
+        assert answer.result.result == 0
         for wait in (lambda _: stream.ask(len, at="now").result(SOON), lambda _: stream.drain(SOON)):
             with pytest.raises(InputError, match="within a question; wanted 'applied'"):
                 stream.ask(wait).result(SOON)

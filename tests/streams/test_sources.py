@@ -11,18 +11,40 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
 
 from dynstore import DynamicGraph, Stream
-from dynstore.errors import FileFormatError, InputError, MissingDependencyError, SourceGapError, StreamError
+from dynstore.errors import (
+    FileFormatError,
+    InputError,
+    InputTypeError,
+    MissingDependencyError,
+    SourceGapError,
+    StreamError,
+)
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
 from dynstore.streams.messages import Message, Messages
 from tests.libraries import FRAMES, from_pandas
 from tests.streams.scripted import Scripted, graph, pairs_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("edges", [[], [(0, 1), (1, 2)]])
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph])
+def test_views_of_a_graph_are_no_source(kind: Any, edges: Any) -> None:
+    """An EdgeView is a mapping of pairs: read as columns, it would have no rows."""
+    H = kind(edges)
+    for given in (H, H.edges, H.edges(), H.edges(data=True), H.nodes, H.adj, dict.fromkeys(edges, 1).keys()):
+        with pytest.raises(InputTypeError, match=r"which changes with its graph; wanted .*list\(G.edges\)"):
+            Stream(graph(), given)
+    for pairs in (list(map(tuple, edges)), set(edges)):
+        assert Stream(graph(), pairs).run().applied == len(edges)
+    with pytest.raises(InputTypeError, match=r"source is a dict with the key \(0, 1\); wanted columns by name"):
+        Stream(graph(), {(0, 1): 0.5})
 
 
 # ---------------------------------------------------------------------- messages

@@ -221,7 +221,7 @@ def test_questions_see_what_had_arrived_while_batches_are_brought(monkeypatch: p
         if last % 10 == 0:
             while flow.progress().arrived < last:
                 Event().wait(1e-4)
-            assert flow.ask(lambda graph: graph.number_of_edges(), at="now").result(10) == last
+            assert flow.ask(lambda graph: graph.number_of_edges(), at="now").result(10).result == last
     flow.stop()
 
 

@@ -186,7 +186,7 @@ def test_questions_are_of_one_rank() -> None:
         with Stream(G, Scripted([(comm.rank, 4)]), max_delay=0.005) as stream:
             stream.start()
             wait_until(lambda: stream.progress().applied_by_all == 2)
-            return int(stream.ask(lambda graph: len(graph.edge_table())).result(SOON))
+            return int(stream.ask(lambda graph: len(graph.edge_table())).result(SOON).result)
 
     assert sum(run(program, 2)) == 2
 

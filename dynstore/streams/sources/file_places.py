@@ -1,14 +1,15 @@
-"""What a position of a file says of that file, and where the file is after it was renamed, copied or packed."""
+"""What a position of a file says of that file, and how the file is found again among those beside it."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,65 +19,44 @@ from dynstore.io.packing import is_packed, open_unpacked
 __all__ = [
     "HEAD_BYTES",
     "TAIL_BYTES",
-    "Copy",
+    "DoneFile",
+    "FolderChangedError",
+    "ListedFile",
     "Place",
+    "RotatedNames",
     "end_of_line",
-    "find_renamed",
-    "find_rotated",
-    "open_raw",
+    "list_files",
+    "names_of",
     "read_at",
+    "read_position",
     "signature",
 ]
 
 HEAD_BYTES, TAIL_BYTES = 4096, 1024  # so many of a file's first bytes, and of those before a position, are compared
 PACKED = r"(?:\.(?:gz|xz|bz2|zst))?"
 DIGITS = r"[.\-_]?\d[\d.\-_:T]*"
-LARGEST_COUNT = 9999  # larger numbers in names of rotated files are dates
+LARGEST_COUNT = 999  # larger numbers in names of rotated files are dates
+COPY_BYTES = 1 << 20
+
+
+class FolderChangedError(Exception):
+    """A file was renamed, made or removed while the folder was looked at."""
 
 
 class Place(NamedTuple):
     """A byte of a file, and what the file is recognised by.
 
-    Attributes
-    ----------
-    byte : int
-    device, inode : int
-    head, tail : (int, int)
-        How many bytes, and their checksum: of the first bytes, and of the last ones before the byte.
-    time : int
-        When the file was last changed, as known when these bytes were read, in nanoseconds.
+    The head is that of all bytes that were seen, also of those that were not read yet: so a file of which nothing was
+    read is recognised, too. The tail ends at the byte.
     """
 
     byte: int
     device: int
     inode: int
-    head: Sequence[int]
-    tail: Sequence[int]
-    time: int
-
-    @classmethod
-    def of(cls, position: Any) -> Place:
-        """Return what a position says.
-
-        Raises
-        ------
-        InputError
-            If it is none of a file.
-        """
-        try:
-            place = cls(**{name: position[name] for name in cls._fields})
-            if [len(place.head), len(place.tail), min(place.byte, *place.head, *place.tail) >= 0] == [2, 2, True]:
-                return place
-        except (KeyError, TypeError):
-            pass
-        raise InputError(f"FileSource: cannot go on at {shown(position)}; wanted a position of a FileSource")
-
-    @classmethod
-    def at(cls, file: BinaryIO, byte: int) -> Place:
-        """Return a place of an open file."""
-        status, first = os.fstat(file.fileno()), max(0, byte - TAIL_BYTES)
-        head, tail = read_at(file, 0, min(byte, HEAD_BYTES)), read_at(file, first, byte - first)
-        return cls(byte, status.st_dev, status.st_ino, signature(head), signature(tail), status.st_mtime_ns)
+    head_bytes: int
+    head_checksum: int
+    tail_bytes: int
+    tail_checksum: int
 
     @property
     def node(self) -> tuple[int, int]:
@@ -85,20 +65,180 @@ class Place(NamedTuple):
 
     def fits(self, file: BinaryIO) -> bool:
         """Whether a file has the same bytes before the place."""
-        head = signature(read_at(file, 0, self.head[0]))
-        tail = signature(read_at(file, self.byte - self.tail[0], self.tail[0]))
-        return (list(head), list(tail)) == (list(self.head), list(self.tail))
+        return self.fits_head(read_at(file, 0, self.head_bytes)) and signature(
+            read_at(file, self.byte - self.tail_bytes, self.tail_bytes)
+        ) == (self.tail_bytes, self.tail_checksum)
+
+    def fits_head(self, head: bytes) -> bool:
+        """Whether a file that begins with these bytes may be the one."""
+        return signature(head[: self.head_bytes]) == (self.head_bytes, self.head_checksum)
 
 
-class Copy(NamedTuple):
-    """A file beside another one, with a name that rotation gives.
+class DoneFile(NamedTuple):
+    """A file of an earlier rotation that is not to be read: it was read, or was there before the first row."""
 
-    ``order``: of two files, that which was changed last comes last; if the clock does not tell, the names do.
+    device: int
+    inode: int
+    head_bytes: int
+    head_checksum: int
+
+    @property
+    def node(self) -> tuple[int, int]:
+        """The file of the file system."""
+        return self.device, self.inode
+
+    def may_have_grown_to(self, head: bytes) -> bool:
+        """Whether a file of the same node is still this one."""
+        return signature(head[: self.head_bytes]) == (self.head_bytes, self.head_checksum)
+
+    def is_copied_as(self, head: bytes) -> bool:
+        """Whether a file of another node is a copy of this one: then their first 4096 bytes, or all, are the same."""
+        return bool(head) and signature(head) == (self.head_bytes, self.head_checksum)
+
+
+def read_position(position: Any) -> tuple[list[Place], list[DoneFile]]:
+    """Return the places of a position, in the order of reading, and the files that are not to be read.
+
+    Raises
+    ------
+    InputError
+        If it is no position of a file.
+    """
+    try:
+        places = [Place(*each) for each in position["files"]]
+        done = [DoneFile(*each) for each in position["done"]]
+        if all(isinstance(number, int) and number >= 0 for each in (*places, *done) for number in each):
+            return places, done
+    except (KeyError, TypeError):
+        pass
+    raise InputError(f"FileSource: cannot go on at {shown(position)}; wanted a position of a FileSource")
+
+
+class ListedFile:
+    """A file of a folder.
+
+    Attributes
+    ----------
+    path : Path
+    node : (int, int)
+    order : tuple
+        Of two files of rotation, that which was changed last comes last. If the clock does not tell, the names do:
+        pay.csv.2 is older than pay.csv.1, and pay.csv-20260101 than pay.csv-20260131.
     """
 
-    path: Path
-    node: tuple[int, int]
-    order: tuple[int, int]
+    def __init__(self, path: Path, status: os.stat_result, rest: str) -> None:
+        self.path, self.node = path, (status.st_dev, status.st_ino)
+        numbers = [int(digits) for digits in re.findall(r"\d+", re.sub(PACKED + "$", "", rest))]
+        is_count = len(numbers) == 1 and numbers[0] <= LARGEST_COUNT
+        self.order = (status.st_mtime_ns, [-numbers[0]] if is_count else numbers)
+
+    @functools.cached_property
+    def head(self) -> bytes:
+        """The first 4096 bytes, unpacked; none if the file cannot be read."""
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+            if not is_packed(head):
+                return head
+            with open_unpacked(str(self.path)) as unpacked:
+                return bytes(unpacked.content.read(HEAD_BYTES))
+        except (OSError, DynstoreError):
+            return b""
+
+    def done(self) -> DoneFile:
+        """Return what the file is recognised by when it is not to be read."""
+        return DoneFile(*self.node, *signature(self.head))
+
+    def open(self) -> BinaryIO | None:
+        """Open the file without a buffer, unpacked; None if that cannot be done.
+
+        Raises
+        ------
+        FolderChangedError
+            If the name is that of another file now.
+        """
+        with contextlib.ExitStack() as opened:
+            try:
+                file: Any = opened.enter_context(self.path.open("rb", buffering=0))
+                status = os.fstat(file.fileno())
+                if (status.st_dev, status.st_ino) != self.node:
+                    raise FolderChangedError
+                if is_packed(read_at(file, 0, 8)):
+                    packed, file = file, opened.enter_context(tempfile.TemporaryFile(buffering=0))
+                    with open_unpacked(str(self.path)) as unpacked:
+                        shutil.copyfileobj(unpacked.content, file, COPY_BYTES)
+                    packed.close()
+            except FileNotFoundError:
+                raise FolderChangedError from None
+            except (OSError, DynstoreError):  # no right to read it, or damaged
+                return None
+            opened.pop_all()
+            plain: BinaryIO = file
+        return plain
+
+    def open_at(self, place: Place) -> BinaryIO | None:
+        """Open the file if it has the same bytes before a place."""
+        file = self.open() if place.fits_head(self.head) else None
+        if file is not None and not place.fits(file):
+            file.close()
+            return None
+        return file
+
+    def is_begin_of(self, place: Place) -> bool:
+        """Whether it is a copy that was made before the last bytes were read: it ends before the place.
+
+        Only a file of which at least 4096 bytes were seen is recognised in this way.
+        """
+        if place.head_bytes < HEAD_BYTES or not place.fits_head(self.head):
+            return False
+        file = self.open()
+        if file is None:
+            return False
+        with file:
+            return file.seek(0, os.SEEK_END) < place.byte
+
+
+class RotatedNames:
+    """Which names rotation gives to ``path``: pay.csv.1 and pay.csv-20260131.gz, and also pay-20260131.csv."""
+
+    def __init__(self, path: Path) -> None:
+        self._behind = re.compile(re.escape(path.name) + DIGITS + PACKED)
+        self._within = re.compile(re.escape(path.stem) + DIGITS + re.escape(path.suffix) + PACKED)
+
+    def have(self, name: str, also_within: bool) -> bool:
+        """Whether a name is one; ``also_within``: also with the digits before the suffix."""
+        return bool(self._behind.fullmatch(name) or (also_within and self._within.fullmatch(name)))
+
+    def are_within(self, name: str) -> bool:
+        """Whether the digits of a name stand before the suffix."""
+        return bool(self._within.fullmatch(name)) and not self._behind.fullmatch(name)
+
+
+def list_files(path: Path, nodes: Iterable[tuple[int, int]]) -> list[ListedFile]:
+    """Return the files in the folder of ``path`` whose names begin as its name does, and those of some nodes.
+
+    A packed file is left out while its content is there unpacked, too. Of several names of one file, one is returned:
+    ``path`` if it is among them.
+    """
+    inodes, found = {inode for _, inode in nodes}, dict[str, ListedFile]()
+    with os.scandir(path.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(path.stem) or entry.inode() in inodes:
+                try:
+                    if entry.is_file():
+                        rest = entry.name.removeprefix(path.stem)
+                        found[entry.name] = ListedFile(Path(entry.path), entry.stat(), rest)
+                except OSError:  # it was renamed
+                    continue
+    names = sorted(found, key=lambda name: (name == path.name, name), reverse=True)
+    unpacked = [name for name in names if (plain := re.sub(PACKED + "$", "", name)) == name or plain not in found]
+    by_node = {found[name].node: found[name] for name in reversed(unpacked)}
+    return list(by_node.values())
+
+
+def names_of(files: Iterable[ListedFile]) -> dict[Path, tuple[int, int]]:
+    """Return the names of files, and the nodes that they have."""
+    return {file.path: file.node for file in files}
 
 
 def signature(data: bytes) -> tuple[int, int]:
@@ -122,77 +262,3 @@ def end_of_line(file: BinaryIO, byte: int) -> int:
         if end:
             break
     return byte
-
-
-def open_raw(path: Path) -> tuple[BinaryIO, bool] | None:
-    """Open a file without a buffer, and say whether it was unpacked for that; None if there is none to be read."""
-    with contextlib.ExitStack() as opened:
-        try:
-            file: Any = opened.enter_context(path.open("rb", buffering=0))
-            is_one = is_packed(read_at(file, 0, 8))
-            if is_one:
-                packed, file = file, opened.enter_context(tempfile.TemporaryFile(buffering=0))
-                with open_unpacked(str(path)) as unpacked:
-                    shutil.copyfileobj(unpacked.content, file, 1 << 20)
-                packed.close()
-        except (OSError, DynstoreError):  # it has just been renamed, or is being packed
-            return None
-        opened.pop_all()
-        return file, is_one
-
-
-def find_renamed(path: Path, node: tuple[int, int]) -> Copy | None:
-    """Return the file of the file system with another name in the folder of ``path``."""
-    for entry in _entries(path.parent):
-        if entry.inode() == node[1] and entry.name != path.name:
-            found = _copy(path, entry)
-            if found is not None and found.node == node:
-                return found
-    return None
-
-
-def find_rotated(path: Path, like: Path | None, wide: bool = False) -> list[Copy]:
-    """Return files beside ``path`` with names that rotation gives, the oldest first.
-
-    These are the name with digits behind it, such as pay.csv.1 and pay.csv-20260131.gz, and names that differ from
-    ``like`` in digits only. With ``wide`` the digits may stand before the suffix, as in pay-20260131.csv. A packed file
-    is left out if it is there unpacked, too.
-    """
-    names = [re.escape(path.name) + DIGITS]
-    if wide:
-        names.append(re.escape(path.stem) + DIGITS + re.escape(path.suffix))
-    if like is not None:
-        name, shared = re.sub(PACKED + "$", "", like.name), 0
-        while name[: shared + 1] == path.name[: shared + 1] and shared < len(name):
-            shared += 1
-        names.append(re.escape(name[:shared]) + re.sub(r"\d+", r"\\d+", re.escape(name[shared:])))
-    pattern, found = re.compile(f"(?P<plain>{'|'.join(names)}){PACKED}"), dict[str, Copy]()
-    for entry in _entries(path.parent):
-        said = pattern.fullmatch(entry.name)
-        if said and entry.name != path.name and (said["plain"] not in found or said["plain"] == entry.name):
-            copy = _copy(path, entry)
-            if copy is not None:
-                found[said["plain"]] = copy
-    return sorted(found.values(), key=lambda copy: copy.order)
-
-
-def _copy(path: Path, entry: os.DirEntry[str]) -> Copy | None:
-    try:
-        status = entry.stat()
-    except OSError:  # it was renamed
-        return None
-    # Of two files with the same time, pay.csv.2 is older than pay.csv.1, and pay.csv-20260101 than pay.csv-20260131.
-    rest = re.sub(PACKED + "$", "", entry.name.removeprefix(path.name))
-    number = int("".join(re.findall(r"\d", rest)) or 0)
-    order = status.st_mtime_ns, -number if number <= LARGEST_COUNT else number
-    return Copy(Path(entry.path), (status.st_dev, status.st_ino), order)
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                if entry.is_file():
-                    yield entry
-            except OSError:
-                continue

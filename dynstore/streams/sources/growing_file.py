@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import os
-import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dynstore.errors import FileFormatError, InputError, SourceGapError
+from dynstore.errors import FileFormatError, InputError, SourceGapError, StreamError
 from dynstore.io.dialects import SAMPLE_BYTES, Dialect, DialectChoice, find_dialect, first_rows, konect_kind
 from dynstore.io.formats import find_format
 from dynstore.io.json_lines import read_json_lines
@@ -20,13 +18,24 @@ from dynstore.io.packing import is_packed
 from dynstore.io.text_rows import TextReader
 from dynstore.io.text_values import TextBatch
 from dynstore.streams.sources.base import BaseSource
-from dynstore.streams.sources.file_places import Copy, Place, end_of_line, find_renamed, find_rotated, open_raw
+from dynstore.streams.sources.file_chain import Arranged, arrange
+from dynstore.streams.sources.file_places import (
+    DoneFile,
+    FolderChangedError,
+    Place,
+    end_of_line,
+    list_files,
+    names_of,
+    read_position,
+)
 from dynstore.streams.sources.tailed_file import MAX_READ, ChangedError, Lines, Read, TailedFile
 
 __all__ = ["FileSource"]
 
 BYTES_PER_ROW = 64  # so many bytes are read for each row that is wanted
 STEP_S = 0.02  # between two looks at the file
+CLOCK_NS = 100_000_000  # what a file system's clock may be behind
+LOOKS = 250  # so often the folder is looked at until its names rest
 KEEP_S = 60.0  # a renamed file is read until nothing was added to it for so long
 # Without a header.
 USUAL = ("source", "destination")
@@ -40,18 +49,19 @@ class FileSource(BaseSource):
     the first rows, up to 1 MiB, and holds for the whole file, also after a restart: a row that does not fit ends the
     stream with an error that names its line.
 
-    A position is a byte, the file's device and inode, and checksums of its first 4096 bytes and of the last 1024 before
-    the byte. The checksums decide whether a file is the one that was read.
+    A position says for each file that is not read to its end: a byte, the file's device and inode, and checksums of its
+    first 4096 bytes and of the last 1024 before the byte. The checksums decide whether a file is the one that was read.
+    It also names the files of earlier rotations that are not to be read.
 
     If the file is renamed and another one takes its name, as by rotation, the old one is read to its end first. It is
-    read until nothing was added to it for 60 s; a last line without a line feed is then left out. After a restart, the
-    file is looked for in its folder, also as a copy or packed (.gz, .xz, .bz2, .zst); then come files of later
-    rotations, and then the file itself. Files of rotation have the name with digits behind it, such as pay.csv.1 and
-    pay.csv-20260131, or differ in digits from the name to which the old file was renamed. They are read in the order
-    of their last change.
+    read until nothing was added to it for 60 s; a last line without a line feed is then left out. After a restart, it
+    is looked for in its folder, also as a copy or packed (.gz, .xz, .bz2, .zst); then come files of later rotations,
+    in the order of their last change, and then the file itself. Files of rotation have the name with digits behind it,
+    such as pay.csv.1 and pay.csv-20260131; or before the suffix, such as pay-20260131.csv.
 
     If the file is truncated or overwritten, and its folder has a copy of what it had, the rest of the copy is read
-    first. Without one, lines may be missing: see SourceGapError below. All this is logged as warnings.
+    first. Without one, lines may be missing: see SourceGapError below. All this is logged as warnings. What rotation
+    moves to another folder is read while the source is open, but not after a restart.
 
     Parameters
     ----------
@@ -77,7 +87,8 @@ class FileSource(BaseSource):
     on_dialect : callable or None
         If set, it gets the dialect when it is found.
     rotations, truncations : int
-        How often another file took the name, and how often the file was truncated or overwritten.
+        How often another file took the name while this one was open, and how often the file was truncated or
+        overwritten.
 
     Raises
     ------
@@ -102,13 +113,14 @@ class FileSource(BaseSource):
         self.on_dialect: Callable[[Dialect], None] | None = None
         self.rotations = self.truncations = 0
         try:
-            file: Any = self._path.open("rb", buffering=0)
+            self._path.open("rb").close()
         except OSError as error:
             raise InputError(f"FileSource: cannot open {str(self._path)!r}: {error.strerror}") from error
-        self._file = TailedFile(str(self._path), file, self._make_reader)
-        self._older: list[TailedFile] = []  # which had the name before, the oldest first
-        self._rotated: set[tuple[int, int]] = set()  # files with names of rotation that are not to be read
-        self._note_rotated()
+        self._files: list[TailedFile] = []  # in the order of reading; the one that has the name comes last
+        self._current: tuple[int, int] | None = None  # the node of the one that has the name
+        self._done: list[DoneFile] = []  # files beside it that are not to be read
+        self._folder_time = 0  # when its names were last known to be those of the list
+        self._use(self._look([], None))
 
     @staticmethod
     def can_follow(path: str | os.PathLike[str]) -> bool:
@@ -142,53 +154,32 @@ class FileSource(BaseSource):
         Raises
         ------
         SourceGapError
-            If neither the file nor one that was renamed or copied in its folder has what was read before the position.
+            If no file of its folder has what was read before the position.
         InputError
             For a position of a source of another kind.
         """
         if isinstance(position, int):  # of an older version, which did not say of which file
             self._seek_byte(position)
             return
-        last = Place.of(position)
-        older = [Place.of(each) for each in position.get("older", ())]
-        mine, files = self._file, list[TailedFile]()
-        with contextlib.ExitStack() as opened:  # closes what was opened, if there is a gap
-            for place in older:
-                found = self._find(place)
-                if found is None:
-                    raise self._gap(place, _position(last, [each for each in older if each != place]), is_older=True)
-                opened.callback(found[0].file.close)
-                files.append(found[0])
-            fits = last.fits(mine.file) and (mine.node == last.node or last.byte > 0)
-            found = None if fits and mine.node == last.node else self._find(last, of_node=fits)
-            if found is None and not fits:
-                raise self._gap(last, _position(Place.at(mine.file, 0), older))
-            if found is not None:
-                opened.callback(found[0].file.close)
-            self._refuse_continued(found[0].file if found is not None else mine.file, last, older)
-            opened.pop_all()
-        between = []
-        if found is not None:
-            file, copy = found
-            files.append(file)
-            order = (last.time, copy.order[1]) if copy.node == last.node else copy.order
-            between = self._between(copy.path, order, last, {each.node for each in files})
-            _log.warning("FileSource: %s was replaced; the rest of what it had is read from %s", self._path, copy.path)
-        if found is None or mine.node == last.node:
-            self.truncations += found is not None or mine.offset > last.byte
-        else:
-            self.rotations += 1 + len(between)
-        for file in self._older:
-            file.file.close()
-        self._older = [*files, *between]
-        mine.restart(0 if found is not None else last.byte)
-        self._note_rotated()
+        places, done = read_position(position)
+        found = self._look(places, done)
+        if found.missing:
+            raise self._gap(found)
+        self._refuse_continued(found)
+        self._use(found)
 
     def _seek_byte(self, byte: int) -> None:
-        if byte > self._file.status().st_size:
-            none = (0, 0)
-            raise self._gap(Place(byte, *self._file.node, none, none, 0), _position(Place.at(self._file.file, 0), []))
-        self._file.restart(byte)
+        mine = self._files[-1]
+        if byte > mine.status().st_size:
+            raise SourceGapError(
+                f"FileSource: cannot go on at byte {byte} of {str(self._path)!r}: it has {mine.status().st_size} bytes "
+                "now: it was truncated or replaced; lines that came behind that byte are missing",
+                byte,
+                None,
+                None,
+                _position(self._files[:-1], self._done),
+            )
+        self._files[-1] = self._open(self._path, mine.node, mine.file, byte)
 
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
         """Return the next whole lines.
@@ -211,172 +202,125 @@ class FileSource(BaseSource):
 
     def _next(self, num_bytes: int) -> tuple[Any, Any] | None:
         while True:
-            for file in (*self._older, self._file):
+            for file in list(self._files):
                 try:
                     lines = self._lines(file, num_bytes)
                 except ChangedError:
-                    self._replace(file)
+                    self._follow_change(file)
                     break
                 if lines is not None:
                     return lines, lines.position(len(lines) - 1)
             else:
-                if not self._follow or not self._is_rotated():
+                if not self._is_rotated():
                     return None
+                self._follow_change(None)
 
     def _lines(self, file: TailedFile, num_bytes: int) -> Lines | None:
-        """Return the next lines of a file. One that was renamed is closed when it is over."""
+        """Return the next lines of a file. One that has lost the name is closed when it is over."""
         place_of = functools.partial(self._position_in, file)
-        if file is self._file:
+        if file.node == self._current:
             return file.lines(num_bytes, self._follow, not self._follow, place_of)
         lines = file.lines(num_bytes, True, False, place_of)
-        if lines is None and (file.is_copy or not self._follow or time.monotonic() - file.quiet_since > KEEP_S):
+        if lines is None and (not self._follow or time.monotonic() - file.quiet_since > KEEP_S):
             lines = file.lines(num_bytes, False, False, place_of)
             if lines is None:
                 if file.unfinished:
-                    _log.warning(
-                        "FileSource: %s: the last line, of %d bytes, has no end and is left out",
-                        file.where,
-                        file.unfinished,
-                    )
+                    said = "FileSource: %s: the last line, of %d bytes, has no end and is left out"
+                    _log.warning(said, file.where, file.unfinished)
+                self._done.append(file.done())
+                self._files.remove(file)
                 file.file.close()
-                self._older.remove(file)
         return lines
 
     def _position_in(self, file: TailedFile, place: Place) -> dict[str, Any]:
-        """Return the source's position for a place of one of its files.
-
-        A file without a name is left out: no program could go on in it.
-        """
-        named = [each for each in self._older if each.is_copy or each.status().st_nlink]
-        older = [place if each is file else each.place() for each in named]
-        return _position(place if file is self._file else self._file.place(), older)
+        return _position(self._files, self._done, {id(file): place})
 
     # ------------------------------------------------------------------ other files
 
     def _is_rotated(self) -> bool:
-        """Whether another file has the name: then it comes behind the one that had it."""
-        mine = self._file
+        """Whether another file has the name now, or names beside it have changed, as when it is copied."""
         try:
-            there, before = os.stat(self._path), mine.status()
-            if (there.st_ino, there.st_dev) == (before.st_ino, before.st_dev):
-                return False
-            fresh: Any = self._path.open("rb", buffering=0)
+            status, folder = os.stat(self._path), os.stat(self._path.parent)
         except FileNotFoundError:  # it is between two names
             return False
-        place, self._file = mine.place(), TailedFile(str(self._path), fresh, self._make_reader)
-        if not before.st_nlink and place.byte and place.fits(fresh):
-            _log.warning("FileSource: %s was replaced by a copy of itself; it is read on", self._path)
-            mine.file.close()
-            self._file.restart(place.byte)
+        if (status.st_dev, status.st_ino) != self._current:
             return True
-        renamed = find_renamed(self._path, mine.node)
-        between = self._between(
-            renamed.path if renamed else None,
-            (mine.time, renamed.order[1] if renamed else sys.maxsize),
-            place,
-            {mine.node, *self._rotated, *(file.node for file in self._older)},
+        if folder.st_mtime_ns == self._folder_time:
+            return False
+        names = names_of(list_files(self._path, [file.node for file in self._files]))
+        if time.time_ns() - folder.st_mtime_ns > CLOCK_NS:  # else it may change once more without another time
+            self._folder_time = folder.st_mtime_ns
+        return names != self._names
+
+    def _look(self, known: Sequence[Place | TailedFile], done: Sequence[DoneFile] | None) -> Arranged:
+        """Return the files that are to be read, once their names rest."""
+        for _ in range(LOOKS):
+            try:
+                return arrange(self._path, known, done, self._open)
+            except FolderChangedError:
+                time.sleep(STEP_S)
+        raise StreamError(
+            f"FileSource: files beside {str(self._path)!r} are renamed again and again; wanted {STEP_S} s without that"
         )
-        _log.warning("FileSource: %s was replaced by another file", self._path)
-        self.rotations += 1 + len(between)
-        self._older += [mine, *between]
-        self._note_rotated()
-        return True
 
-    def _replace(self, file: TailedFile) -> None:
-        """Go on in the copy of a file that was truncated or overwritten."""
-        place, found = file.place(), self._find(file.place())
-        others = [each for each in self._older if each is not file]
-        if found is None:
-            last = Place.at(file.file, 0) if file is self._file else self._file.place()
-            raise self._gap(
-                place, _position(last, [each.place() for each in others]), file is not self._file, file.seen
-            )
-        copied, copy = found
-        if file is not self._file:
-            self._older[self._older.index(file)] = copied
-            file.file.close()
-            return
-        known = {copied.node, *self._rotated, *(each.node for each in self._older)}
-        self._older += [copied, *self._between(copy.path, copy.order, place, known)]
-        size = file.status().st_size
-        said = "FileSource: %s was truncated to %d bytes, or overwritten; the rest of what it had is read from %s"
-        _log.warning(said, self._path, size, copy.path)
-        self.truncations += 1
-        file.restart(0)
-        self._note_rotated()
-
-    def _find(self, place: Place, of_node: bool = False) -> tuple[TailedFile, Copy] | None:
-        """Return the file of a place, which has another name now, or a copy of it.
-
-        ``of_node``: the same file of the file system only.
-        """
-        for _ in range(2):  # a file that is renamed while a folder is listed may not be on the list
-            renamed = find_renamed(self._path, place.node)
-            others = [] if of_node or not place.byte else find_rotated(self._path, None, wide=True)[::-1]
-            for copy in [renamed, *others] if renamed is not None else others:
-                opened = open_raw(copy.path)
-                if opened is not None:
-                    file, is_unpacked = opened
-                    if place.fits(file):
-                        is_copy = is_unpacked or copy.node != place.node
-                        return TailedFile(str(copy.path), file, self._make_reader, place.byte, is_copy), copy
-                    file.close()
-        return None
-
-    def _between(
-        self, like: Path | None, order: tuple[int, int], place: Place, known: Collection[tuple[int, int]]
-    ) -> list[TailedFile]:
-        """Return the files that had the name between a file and the one that has it now, the oldest first.
-
-        Parameters
-        ----------
-        like : Path, optional
-            The name that the file before them has now.
-        order : (int, int)
-            Its order.
-        place : Place
-            Where it was read last: a packed copy of it is none of them.
-        known : collection of (int, int)
-            Files that are none of them.
-        """
-        found = []
-        for copy in find_rotated(self._path, like):
-            if copy.order <= order or copy.node in known:
-                continue
-            opened = open_raw(copy.path)
-            if opened is None:
-                _log.warning("FileSource: %s cannot be read, and is left out", copy.path)
-            elif opened[1] and place.fits(opened[0]):
-                opened[0].close()
-            else:
-                found.append(TailedFile(str(copy.path), opened[0], self._make_reader, is_copy=opened[1]))
-        return found
-
-    def _note_rotated(self) -> None:
-        self._rotated = {copy.node for copy in find_rotated(self._path, None, wide=True)}
-
-    def _refuse_continued(self, file: BinaryIO, place: Place, older: list[Place]) -> None:
-        """Refuse to go on within a line whose first part was read as a line."""
-        end = end_of_line(file, place.byte)
-        if end > place.byte:
-            raise SourceGapError(
-                f"FileSource: the last line of {str(self._path)!r} was read up to byte {place.byte}, without a line "
-                f"feed, and was continued since, up to byte {end}; the row that was read is a part of it",
-                place.byte,
-                end,
-                end - place.byte,
-                _position(Place.at(file, end), older),
-            )
-
-    def _gap(self, place: Place, resume: Any, is_older: bool = False, seen: int = 0) -> SourceGapError:
-        size = self._file.status().st_size
-        if is_older or self._file.node != place.node:
-            why = "that file was replaced"
-        elif size < place.byte:
-            why = f"it has {size} bytes now: it was truncated"
+    def _follow_change(self, changed: TailedFile | None) -> None:
+        """Go on after a rotation; or after a file was truncated or overwritten, in a copy of it."""
+        found = self._look(self._files, self._done)
+        if found.missing:
+            self.truncations += changed is not None
+            raise self._gap(found, changed)
+        if found.current == self._current:
+            self.truncations += found.new
         else:
-            why = "it was overwritten with other content"
-        known = max(0, seen - place.byte)
+            self.rotations += found.new
+        what = "truncated or overwritten" if found.current == self._current else "replaced by another file"
+        for file in found.files:
+            if file not in self._files:
+                _log.warning(
+                    "FileSource: %s was %s; %s is read from byte %d", self._path, what, file.where, file.offset
+                )
+        self._use(found)
+
+    def _use(self, found: Arranged) -> None:
+        for file in self._files:
+            if file not in found.files:
+                file.file.close()
+        self._files, self._current, self._done, self._names = found.files, found.current, found.done, found.names
+
+    def _open(self, path: Path, node: tuple[int, int], file: BinaryIO, byte: int) -> TailedFile:
+        return TailedFile(str(path), node, file, self._make_reader, byte)
+
+    def _refuse_continued(self, found: Arranged) -> None:
+        """Refuse to go on within a line whose first part was read as a line."""
+        for number, file in enumerate(found.files):
+            byte, end = file.offset, end_of_line(file.file, file.offset)
+            if end > byte:
+                found.files[number] = self._open(Path(file.where), file.node, file.file, end)
+                resume = _position(found.files, found.done)
+                for each in found.files:
+                    each.file.close()
+                raise SourceGapError(
+                    f"FileSource: the last line of {file.where!r} was read up to byte {byte}, without a line feed, and "
+                    f"was continued since, up to byte {end}; the row that was read is a part of it",
+                    byte,
+                    end,
+                    end - byte,
+                    resume,
+                )
+
+    def _gap(self, found: Arranged, changed: TailedFile | None = None) -> SourceGapError:
+        """Return the error for places of which no file is left, and close what was opened for the others."""
+        place, resume = found.missing[0], _position(found.files, found.done)
+        known = changed.seen - place.byte if changed is not None and changed.node == place.node else 0
+        why = "that file was replaced"
+        if found.current == place.node:
+            size = self._path.stat().st_size
+            why = f"it has {size} bytes now: it was truncated"
+            if size >= place.byte:
+                why = "it was overwritten with other content"
+        for file in found.files:
+            if file not in self._files:
+                file.file.close()
         return SourceGapError(
             f"FileSource: cannot go on at byte {place.byte} of {str(self._path)!r}: {why}, and no file in its folder "
             "has what was read; lines that came behind that byte are missing",
@@ -432,9 +376,20 @@ class FileSource(BaseSource):
 
     def close(self) -> None:
         """Close the files."""
-        for file in (*self._older, self._file):
+        for file in self._files:
             file.file.close()
 
 
-def _position(last: Place, older: list[Place]) -> dict[str, Any]:
-    return {**last._asdict(), "older": [each._asdict() for each in older]} if older else last._asdict()
+def _position(
+    files: Sequence[TailedFile], done: Sequence[DoneFile], places: Mapping[int, Place] | None = None
+) -> dict[str, Any]:
+    """Return a position; ``places`` has the place in a file by its id, if it is not that behind its last line.
+
+    A file that is read to its end and is not in the folder any more is left out: no program could go on in it.
+    """
+    places = places or {}
+    kept = [file for file in files if id(file) in places or file.is_listed or file.has_more()]
+    return {
+        "files": [list(places.get(id(file)) or file.place()) for file in kept],
+        "done": [list(each) for each in done],
+    }

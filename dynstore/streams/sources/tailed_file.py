@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.errors import FileFormatError
 from dynstore.io.dialects import SAMPLE_BYTES
-from dynstore.streams.sources.file_places import HEAD_BYTES, TAIL_BYTES, Place, read_at, signature
+from dynstore.streams.sources.file_places import HEAD_BYTES, TAIL_BYTES, DoneFile, Place, read_at, signature
 
 __all__ = ["MAX_READ", "ChangedError", "Lines", "Read", "TailedFile"]
 
@@ -31,6 +31,8 @@ class TailedFile:
     ----------
     where : str
         Its name, for messages.
+    node : (int, int)
+        The device and the inode by which it is found again: if the file is unpacked, those of the packed one.
     file : binary file
         Without a buffer, so that each look is a new one.
     begin : callable
@@ -38,8 +40,6 @@ class TailedFile:
         None if there is no row yet.
     byte : int
         Where to go on.
-    is_copy : bool
-        Whether no program adds to it: it is a copy of the file that was read, or an unpacked one.
 
     Attributes
     ----------
@@ -51,41 +51,47 @@ class TailedFile:
         Those of them behind the last whole line.
     quiet_since : float
         When something was added last.
+    has_read_rows : bool
+        Whether rows were read of it.
+    is_listed : bool
+        Whether it has a name in the folder.
     """
 
     def __init__(
         self,
         where: str,
+        node: tuple[int, int],
         file: BinaryIO,
         begin: Callable[[str, bytes, bool], tuple[Read | None, int]],
         byte: int = 0,
-        is_copy: bool = False,
     ) -> None:
-        self.where, self.file, self._begin, self.is_copy = where, file, begin, is_copy
-        status = self.status()
-        self.node, self.time = (status.st_dev, status.st_ino), status.st_mtime_ns
-        self.restart(byte)
-
-    def restart(self, byte: int) -> None:
-        """Go on at a byte; how the file is written is found anew."""
+        self.where, self.node, self.file, self._begin = where, node, file, begin
         self._read: Read | None = None
         self._line: int | None = None if byte else 1  # of the offset; None: not counted yet
-        self.offset, self.seen, self.unfinished = byte, byte, 0
-        self._head = read_at(self.file, 0, min(byte, HEAD_BYTES))
+        self.offset, self.seen, self.unfinished, self.has_read_rows = byte, byte, 0, False
+        self._head = read_at(file, 0, HEAD_BYTES)
         first = max(0, byte - TAIL_BYTES)
-        self._tail = read_at(self.file, first, byte - first)
-        self.quiet_since = time.monotonic()
+        self._tail = read_at(file, first, byte - first)
+        self.quiet_since, self.is_listed = time.monotonic(), True
 
     def status(self) -> os.stat_result:
-        """Return what the file system says of the file."""
+        """Return what the file system says of the open file."""
         return os.fstat(self.file.fileno())
+
+    def has_more(self) -> bool:
+        """Whether there are bytes that were not read."""
+        return self.status().st_size > self.offset
 
     def place(self) -> Place:
         """Return the place behind the last line that was read."""
-        return self._place(self.offset, self._head, self._tail)
+        return self._place(self.offset, self._tail)
 
-    def _place(self, byte: int, head: bytes, tail: bytes) -> Place:
-        return Place(byte, *self.node, signature(head), signature(tail), self.time)
+    def done(self) -> DoneFile:
+        """Return what the file is recognised by when it is not to be read any more."""
+        return DoneFile(*self.node, *signature(self._head))
+
+    def _place(self, byte: int, tail: bytes) -> Place:
+        return Place(byte, *self.node, *signature(self._head), *signature(tail))
 
     def lines(self, num_bytes: int, follow: bool, torn: bool, place_of: Callable[[Place], Any]) -> Lines | None:
         """Return the next whole lines, or None if there are none yet.
@@ -106,9 +112,9 @@ class TailedFile:
         ChangedError
             If the file was truncated or overwritten; nothing is changed then.
         """
-        status = self.status()
         if self._read is None:
             head = read_at(self.file, 0, SAMPLE_BYTES + 1)
+            self._see(head[:HEAD_BYTES])
             end = head.rfind(b"\n") + 1
             whole = head if torn and len(head) <= SAMPLE_BYTES else head[: end or (len(head) if torn else 0)]
             read, start = self._begin(self.where, whole, follow) if whole else (None, 0)
@@ -118,7 +124,7 @@ class TailedFile:
                 return None
             self._read = read
             if start > self.offset:
-                self._head, self._tail = head[: min(start, HEAD_BYTES)], head[max(0, start - TAIL_BYTES) : start]
+                self._tail = head[max(0, start - TAIL_BYTES) : start]
                 self._line, self.offset = None, start
         data = read_at(self.file, self.offset, num_bytes)
         while data and b"\n" not in data and (more := self.file.read(num_bytes)):  # a long line
@@ -134,31 +140,42 @@ class TailedFile:
         self._look(self.offset + len(data), len(data) - end)
         if not end:
             return None
-        if not self.is_copy:
-            self.time = status.st_mtime_ns
-        offset, head, tail = self.offset, self._head, self._tail
+        offset, tail = self.offset, self._tail
 
         def position(upto: int) -> Any:
-            return place_of(self._place(offset + upto, *_extended(head, tail, data, upto)))
+            return place_of(self._place(offset + upto, _extended(tail, data, upto)))
 
         lines = Lines(self._read, data[:end], self.where, self._line_here(), position)
-        self._head, self._tail = _extended(head, tail, data, end)
+        self._tail = _extended(tail, data, end)
         self.offset += end
         self._line = lines.first_line + data.count(b"\n", 0, end)
+        self.has_read_rows = True
         return lines
 
     def check(self) -> None:
-        """See whether the bytes before the offset are those that were read.
+        """See whether the bytes that were seen are still there.
 
         Raises
         ------
         ChangedError
-            If not.
+            If not: the file was truncated or overwritten.
         """
-        if read_at(self.file, self.offset - len(self._tail), len(self._tail)) != self._tail or self._head != read_at(
-            self.file, 0, len(self._head)
-        ):
+        if read_at(self.file, self.offset - len(self._tail), len(self._tail)) != self._tail:
             raise ChangedError
+        self._see(read_at(self.file, 0, HEAD_BYTES))
+
+    def _see(self, head: bytes) -> None:
+        if not head.startswith(self._head):
+            raise ChangedError
+        self._head = head
+
+    def is_unchanged(self) -> bool:
+        """Whether the bytes that were seen are still there."""
+        try:
+            self.check()
+        except ChangedError:
+            return False
+        return True
 
     def _look(self, seen: int, unfinished: int) -> None:
         if seen != self.seen:
@@ -176,11 +193,9 @@ class TailedFile:
         return self._line
 
 
-def _extended(head: bytes, tail: bytes, data: bytes, end: int) -> tuple[bytes, bytes]:
-    """Return a file's first bytes and the last ones before a place, ``end`` bytes of ``data`` further on."""
-    if len(head) < HEAD_BYTES:  # these are all bytes before the data
-        head += data[: min(end, HEAD_BYTES - len(head))]
-    return head, (tail + data[max(0, end - TAIL_BYTES) : end])[-TAIL_BYTES:]
+def _extended(tail: bytes, data: bytes, end: int) -> bytes:
+    """Return the last bytes before a place, ``end`` bytes of ``data`` behind the tail."""
+    return (tail + data[max(0, end - TAIL_BYTES) : end])[-TAIL_BYTES:]
 
 
 class Lines:
