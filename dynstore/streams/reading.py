@@ -97,8 +97,11 @@ class Reading:
         said = getattr(source, "left_behind", None)
         if said and not self._is_logged and self._began_empty:
             _log.warning("Stream: %s. The graph is empty, and what came before that will not be in it", said)
-        if self._is_logged and pending.position.whole and not self._seek(pending.position.source):
-            skip = 0
+        if pending.position.whole:
+            if self._is_logged and not self._seek(pending.position.source):
+                skip = 0
+        elif self.journal is not None and not skip:
+            self._begin()
         while not self._stopping:
             self._commit()
             room = self._await_room()
@@ -127,6 +130,16 @@ class Reading:
             return False
         return True
 
+    def _begin(self) -> None:
+        """Note where the source begins: a batch may end within the first rows that it brings."""
+        start = getattr(self._source, "start", None)
+        if start is None:
+            return
+        try:
+            self.pending.put(self._rows.nothing(), start())
+        except SourceGapError as gap:
+            self._pass_gap(gap)
+
     def _pass_gap(self, gap: SourceGapError) -> None:
         """Go on behind a gap of the source, or raise it."""
         if self._limits.on_gap == "raise":
@@ -134,6 +147,7 @@ class Reading:
         self.meter.note_gap(gap.count)
         _log.warning("Stream: %s; the stream goes on behind it", gap)
         self._source.seek(gap.resume)
+        self.pending.put(self._rows.nothing(), gap.resume)  # a batch may end within the rows that come next
 
     def _await_room(self) -> int:
         """Wait until there is room for rows, and return for how many; none if the stream is stopping."""

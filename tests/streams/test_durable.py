@@ -287,4 +287,4 @@ def test_killed_again_and_again_each_row_is_there_once(tmp_path: Path, sync: str
     with dynstore.open(tmp_path / "db", device="cpu") as db:
         assert held(db.graph) == set(range(ROWS))
         assert db.position is not None
-        assert json.loads(db.position)[0]["byte"] == file.stat().st_size
+        assert json.loads(db.position)[0]["files"][0][0] == file.stat().st_size

@@ -64,6 +64,68 @@ def test_a_gap_may_show_when_a_stream_begins_again(tmp_path: Path) -> None:
         assert pairs_of(db.graph) == {(0, 1), (5, 6)}
 
 
+class Behind(Scripted):
+    """Begins behind batch 5: what came before is gone."""
+
+    def seek(self, position: Any) -> None:
+        if position < 5:
+            raise SourceGapError("Behind: batches 1 to 5 are gone", position, 5, 5 - position, 5)
+        super().seek(position)
+
+
+def crash_within(tmp_path: Path, source: Scripted, batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a program read, which crashes after so many batches."""
+    with dynstore.open(tmp_path, device="cpu") as db:
+        stream = Stream(db.graph, source, batch_edges=1, max_delay=0.0, on_gap="continue")
+        journal = stream._engine.journal
+        assert journal is not None
+        positions: list[bytes] = []
+
+        def positioned(position: bytes) -> Any:
+            assert len(positions) < batches, "a crash"
+            positions.append(position)
+            return type(journal).positioned(journal, position)
+
+        monkeypatch.setattr(journal, "positioned", positioned)
+        with pytest.raises(AssertionError, match="a crash"):
+            stream.run()
+
+
+TOGETHER = [(5, 6), (6, 7), (7, 8)]
+
+
+def test_a_batch_that_ends_within_the_rows_behind_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These rows are behind the gap, and are skipped after a restart; the gap is not seen a second time."""
+    crash_within(tmp_path, Scripted(ROWS[0], gap(), TOGETHER, ends=True), 2, monkeypatch)
+    with dynstore.open(tmp_path, device="cpu") as db:
+        assert pairs_of(db.graph) == {(0, 1), (5, 6)}
+        source = Behind(TOGETHER, ends=True)
+        progress = Stream(db.graph, source, on_gap="continue").run()
+        assert source.sought == [5]
+        assert (progress.gaps, progress.applied) == (0, 2)
+        assert pairs_of(db.graph) == {(0, 1), (5, 6), (6, 7), (7, 8)}
+
+
+class Beginning(Scripted):
+    """Says where it begins."""
+
+    def start(self) -> int:
+        return 3
+
+
+def test_a_batch_that_ends_within_the_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is asked whether it still has them."""
+    crash_within(tmp_path, Beginning(TOGETHER, ends=True), 1, monkeypatch)
+    with dynstore.open(tmp_path, device="cpu") as db:
+        assert pairs_of(db.graph) == {(5, 6)}
+        with pytest.raises(SourceGapError, match="batches 1 to 5 are gone"):
+            Stream(db.graph, Behind(TOGETHER, ends=True)).run()
+        source = Beginning(TOGETHER, ends=True)
+        assert Stream(db.graph, source).run().applied == 2
+        assert source.sought == [3]
+        assert pairs_of(db.graph) == {(5, 6), (6, 7), (7, 8)}
+
+
 def test_what_another_program_has_read_is_said(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     source = Scripted(ROWS[0], ends=True)
     source.left_behind = "Scripted: the group 'g' is behind batch 4 already"

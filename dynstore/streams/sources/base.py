@@ -24,7 +24,10 @@ class Source(Protocol):
     Write a class with these methods to read from a server or file of another kind; it need not be a subclass. A stream
     calls all methods from one thread. A position may be anything that JSON can hold: numbers, strings, lists, dicts.
 
-    A source may also have a method ``close()``; it is called once, at the end. It may have an attribute
+    A source may also have a method ``close()``; it is called once, at the end. It may have a method ``start()``, which
+    returns the position before the first row; it is called before the first :meth:`poll` if no other position is known
+    and the graph keeps a log. Without it, a program that ends in the midst of the first rows reads what the source has
+    then, and skips the rows that were applied. It may have an attribute
     ``left_behind``: a sentence that says where it begins, if another program has read it before, else None.
 
     A position should say what it belongs to, so that :meth:`seek` or the next :meth:`poll` notices that the source is

@@ -148,6 +148,10 @@ class FileSource(BaseSource):
         """
         self._wanted_names, self._named = frozenset(names or ()), named
 
+    def start(self) -> dict[str, Any]:
+        """Return the position before the first row."""
+        return _position(self._files, self._done)
+
     def seek(self, position: Any) -> None:
         """Go on at a position.
 

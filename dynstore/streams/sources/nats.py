@@ -110,6 +110,11 @@ class NatsSource(MessageSource):
 
     # ------------------------------------------------------------------ reading
 
+    def start(self) -> dict[str, Any]:
+        """Return the position before the first message."""
+        self._connection.call(self._info())
+        return self._position(self._last, *self._made)
+
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
         """Return the rows of the next messages."""
         count = max(1, min(MOST, max_rows // 1000))

@@ -109,6 +109,10 @@ class RedisSource(MessageSource):
             )
         return last, None if last == NOTHING else added
 
+    def start(self) -> dict[str, Any]:
+        """Return the position before the first message."""
+        return self._position(self._last, self._added)
+
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
         """Return the next messages."""
         count, ends = max(1, min(MOST, max_rows // 1000)), monotonic() + timeout
