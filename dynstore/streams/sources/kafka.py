@@ -18,6 +18,7 @@ __all__ = ["KafkaSource"]
 MOST = 256  # messages a call
 CALL_S = 4.0  # how long a call waits for an answer; the end of a stream waits a little longer for its source
 AGAIN_S = 1.0  # until the next look after one that has failed
+SHORT_S = 0.05  # the same after a broker has refused an offset
 PATIENCE_S = 60.0
 LOOK_S = 10.0
 BEGINS = ("earliest", "latest")
@@ -90,6 +91,7 @@ class KafkaSource(MessageSource):
                 "begin= instead"
             )
         client: dict[str, Any] = {"bootstrap.servers": servers, "reconnect.backoff.ms": 1000}  # each attempt is logged
+        client["session.timeout.ms"] = 6000  # no session is used, but a commit waits so long for a server
         client |= given
         own = {
             "group.id": group,
@@ -142,8 +144,8 @@ class KafkaSource(MessageSource):
 
     # ------------------------------------------------------------------ the topic
 
-    def _look(self) -> bool:
-        """Look at the topic, and begin to read where that is due; return False if no server answers.
+    def _look(self) -> None:
+        """Look at the topic, and begin to read where that is due; if no server answers, note that.
 
         Raises
         ------
@@ -156,29 +158,30 @@ class KafkaSource(MessageSource):
             metadata = self._consumer.list_topics(self._topic, timeout=CALL_S)
             found = metadata.topics[self._topic]
             if found.error is not None:
-                return self._miss(found.error)
+                self._miss(found.error)
+                return
             self._missed = False
             partitions, topic_id = sorted(found.partitions), self._find_id()
             self._check_id(partitions, topic_id)
             if not self._assigned or partitions != self._partitions:
                 self._assign(partitions, topic_id)
         except self._kafka.KafkaException as error:
-            return self._note_silence(error)
+            self._note_silence(error)
+            return
         self._silent_since, self._look_at = None, monotonic() + self._look_every
         if self._commit_failed and self._owed is not None:
             self._send_commit(self._owed)
-        return True
 
-    def _miss(self, error: Any) -> bool:
+    def _miss(self, error: Any) -> None:
         """Note that a server does not know the topic; another one may still have to hear of it."""
         if error.code() != self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return self._note_silence(error)
+            self._note_silence(error)
+            return
         if self._missed:
             raise StreamError(f"KafkaSource: the topic {self._topic!r} was deleted while it was read: {error.str()}")
         self._missed, self._look_at = True, monotonic() + AGAIN_S
-        return False
 
-    def _note_silence(self, error: Any) -> bool:
+    def _note_silence(self, error: Any) -> None:
         now = monotonic()
         self._look_at = now + AGAIN_S
         self._silent_since = now if self._silent_since is None else self._silent_since
@@ -187,7 +190,6 @@ class KafkaSource(MessageSource):
                 f"KafkaSource: no server of {self._servers} has answered for {self._patience:g} s: {error}"
             )
         _log.info("KafkaSource: %s: %s", self._topic, error)
-        return False
 
     def _find_id(self) -> str | None:
         """Return the topic's id; None if it is not known."""
@@ -241,7 +243,7 @@ class KafkaSource(MessageSource):
         low = {number: first for number, (first, _) in marks.items()}
         removed = {number: at for number, at in self._next.items() if at < low[number]}
         lost, self._lost = self._lost, set()
-        beyond = [n for n, at in self._next.items() if n not in removed and (at > marks[n][1] or n in lost)]
+        beyond = [n for n, at in self._next.items() if n not in removed and (at > marks[n][1] or (n in lost and at > low[n]))]
         said = [
             f"offsets {at} to {low[number] - 1} of partition {number} of {self._topic!r} are gone ({low[number] - at} "
             "offsets): retention or a deletion has removed them"
@@ -272,8 +274,10 @@ class KafkaSource(MessageSource):
         if self._ready:
             messages, self._ready = self._ready, []
             return Messages(messages, self._columns), messages[-1].position
-        if monotonic() >= self._look_at and not self._look() and not self._assigned:
-            sleep(timeout)
+        if monotonic() >= self._look_at:
+            self._look()
+        if not self._assigned:  # what is fetched belongs to other offsets
+            sleep(min(timeout, SHORT_S))
             return None
         found = self._fetch(max(1, min(MOST, max_rows // 1000)), timeout)
         if self._until:
@@ -303,7 +307,7 @@ class KafkaSource(MessageSource):
         if error.code() in {getattr(codes, name) for name in LINK}:
             _log.info("KafkaSource: %s: %s", self._topic, error.str())
             return
-        self._assigned, self._look_at = False, 0.0
+        self._assigned, self._look_at = False, monotonic() + SHORT_S
         if error.code() == codes._AUTO_OFFSET_RESET:
             self._lost.add(number)
         elif error.code() not in (codes.UNKNOWN_TOPIC_OR_PART, codes.UNKNOWN_TOPIC_ID):
@@ -379,7 +383,7 @@ class KafkaSource(MessageSource):
         ends = monotonic() + CALL_S
         if self._owed is not None:
             self._consumer.unassign()
-            if self._commit_failed:
+            if self._commit_failed and self._silent_since is None:
                 self._send_commit(self._owed)
         while self._owed is not None and not self._commit_failed and monotonic() < ends:
             self._consumer.poll(0.05)
