@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any, Literal
 
@@ -387,5 +388,9 @@ class KafkaSource(MessageSource):
                 self._send_commit(self._owed)
         while self._owed is not None and not self._commit_failed and monotonic() < ends:
             self._consumer.poll(0.05)
-        self._consumer.close()
+        closing = Thread(target=self._consumer.close, name="dynstore-kafka-close", daemon=True)
+        closing.start()  # librdkafka may wait for a server without end
+        closing.join(max(SHORT_S, ends - monotonic()))
+        if closing.is_alive():
+            _log.warning("KafkaSource: the client of %s does not end, as no server answers; it is left", self._topic)
         self._admin = None
