@@ -85,6 +85,7 @@ class KafkaSource(MessageSource):
         check_server("kafka", servers)  # librdkafka would log a password
         self._kafka, self._topic, self._servers, self._begin = kafka, topic, servers, begin
         self._patience, self._look_every = patience, look_every
+        self._again_s = min(AGAIN_S, look_every)
         given = {name.replace("_", "."): value for name, value in options.items()}
         for name in {"on.commit" if own == "on_commit" else own for own in OWN} & given.keys():
             raise InputError(
@@ -180,11 +181,11 @@ class KafkaSource(MessageSource):
             return
         if self._missed:
             raise StreamError(f"KafkaSource: the topic {self._topic!r} was deleted while it was read: {error.str()}")
-        self._missed, self._look_at = True, monotonic() + AGAIN_S
+        self._missed, self._look_at = True, monotonic() + self._again_s
 
     def _note_silence(self, error: Any) -> None:
         now = monotonic()
-        self._look_at = now + AGAIN_S
+        self._look_at = now + self._again_s
         self._silent_since = now if self._silent_since is None else self._silent_since
         if now - self._silent_since >= self._patience:
             raise StreamError(
