@@ -20,6 +20,7 @@ from dynstore.errors import SourceGapError, StreamError
 from dynstore.streams import FlightSource
 from dynstore.streams.sources import flight as module
 from tests.conftest import PROFILE
+from tests.streams.flight_server import BATCHES, ROWS, Server
 from tests.streams.proxy import Proxy
 from tests.streams.scripted import graph, pairs_of, wait_until
 from tests.streams.servers import free_port
@@ -28,29 +29,6 @@ flight = pytest.importorskip("pyarrow.flight")
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 200 if PROFILE == "thorough" else 5
-ROWS, BATCHES = 50, 40
-SCHEMA = pa.schema([("source", pa.int64()), ("destination", pa.int64())])
-
-
-class Server(flight.FlightServerBase):  # type: ignore[misc, name-defined]
-    """Sends batches of rows that are all different: row k is the edge (first + k, first + k + 1)."""
-
-    def __init__(self, port: int = 0, batches: int = BATCHES, first: int = 0, pause: float = 0.0) -> None:
-        super().__init__(f"grpc://127.0.0.1:{port}")
-        self.batches, self.first, self.pause = batches, first, pause
-
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        def batches() -> Iterator[Any]:
-            for number in range(self.batches):
-                time.sleep(self.pause)
-                rows = pa.array(range(self.first + number * ROWS, self.first + (number + 1) * ROWS + 1))
-                yield pa.record_batch([rows[:-1], rows[1:]], schema=SCHEMA)
-                if ticket.ticket == b"dies" and number == 2:
-                    raise flight.FlightInternalError("no more today")
-
-        return flight.GeneratorStream(SCHEMA, batches())
-
-
 @contextmanager
 def served(port: int = 0, **options: Any) -> Iterator[Server]:
     with Server(port, **options) as server:
@@ -194,7 +172,7 @@ def killed(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
 def restarted(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
     """The server is killed, and another one comes at the same port."""
     port = free_port()
-    command = [sys.executable, "-c", f"from tests.streams.test_flight import Server; Server({port}, pause=0.005).serve()"]
+    command = [sys.executable, "-c", f"from tests.streams.flight_server import Server; Server({port}, pause=0.005).serve()"]
 
     def start() -> subprocess.Popen[bytes]:
         process = subprocess.Popen(command, cwd=ROOT)
@@ -273,7 +251,7 @@ def changed(rng: np.random.Generator, **change: int) -> tuple[int, int]:
 
 
 def made_anew(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
-    return changed(rng, first=int(rng.integers(1 << 40, 1 << 41)))
+    return changed(rng, first=int(rng.integers(1 << 20, 1 << 21)))
 
 
 def shorter(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
