@@ -25,7 +25,7 @@ from tests.streams.proxy import Proxy
 from tests.streams.scripted import graph, pairs_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 200 if PROFILE == "thorough" else 5
+ROUNDS = 200 if PROFILE == "thorough" else 1  # of each fault
 QUICK = {
     "reconnect_backoff_ms": 10,
     "reconnect_backoff_max_ms": 50,
@@ -310,7 +310,7 @@ def killed(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
             time.sleep(rng.uniform(0.0, 0.3))
             process.kill()
         with dynstore.open(folder, device="cpu") as db:
-            held, noted = set(db.graph.to_pandas()["source"].tolist()), Noted()
+            held, _noted = set(db.graph.to_pandas()["source"].tolist()), Noted()
             stream = Stream(db.graph, source_of(cluster), batch_edges=5, max_delay=0.0)
             progress = stream.run(until=lambda _: db.graph.number_of_edges() >= total)
             seen = set(db.graph.to_pandas()["source"].tolist())

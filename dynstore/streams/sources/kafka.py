@@ -36,8 +36,8 @@ class KafkaSource(MessageSource):
     one partition keep their order. A partition that is added later is read from its beginning.
 
     If messages are gone before they were read, or the topic was made anew, the source raises
-    :class:`dynstore.errors.SourceGapError`; its ``count`` is of offsets, of which compaction and transactions leave some
-    empty. Brokers before Kafka 3.1 give a topic no id; then only offsets tell that it was made anew.
+    :class:`dynstore.errors.SourceGapError`; its ``count`` is of offsets, of which compaction and transactions leave
+    some empty. If the broker gives the topic no id, only offsets tell that it was made anew.
 
     The source is tested on librdkafka's mock cluster only.
 
@@ -245,7 +245,9 @@ class KafkaSource(MessageSource):
         low = {number: first for number, (first, _) in marks.items()}
         removed = {number: at for number, at in self._next.items() if at < low[number]}
         lost, self._lost = self._lost, set()
-        beyond = [n for n, at in self._next.items() if n not in removed and (at > marks[n][1] or (n in lost and at > low[n]))]
+        beyond = [
+            n for n, at in self._next.items() if n not in removed and (at > marks[n][1] or (n in lost and at > low[n]))
+        ]
         said = [
             f"offsets {at} to {low[number] - 1} of partition {number} of {self._topic!r} are gone ({low[number] - at} "
             "offsets): retention or a deletion has removed them"
