@@ -49,7 +49,7 @@ numpydoc_xref_param_type = False
 numpydoc_validation_checks = {"GL02", "GL08", "SS01", "SS02", "SS03", "PR01", "PR02", "PR03", "PR05", "PR10", "RT01"}
 # Records and other objects that programs get, but do not make: their attributes are documented, not their parameters.
 numpydoc_validation_exclude = {
-    r"\.(Database|EventTable|GapCSR|GraphView|Monitor|Operation|OperationResults|PagedTopology|PinnedGraph)$",
+    r"\.(BadUnit|Database|EventTable|GapCSR|GraphView|Monitor|Operation|OperationResults|PagedTopology|PinnedGraph)$",
     r"\.(Progress|Recovery|ReorderReport|Report|RunReport|SharedPool|SlideReport|Source|StreamMonitor|Tick|UpdateReport)$",
     r"\.(Slide|Update)Report\.(count|index)$",
     r"\.(is|number_of)_\w+$",  # one line says all

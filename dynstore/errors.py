@@ -11,6 +11,7 @@
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
     ├── StreamError (RuntimeError)         a stream has ended, or its source could not go on
+    │   └── SourceGapError                 ... because the source lacks what was not read
     ├── RankError (RuntimeError)           another rank of a distributed program raised, ended, or did not come
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
     ├── LogError (OSError)                 the log of updates cannot be written; the graph is as it was
@@ -38,6 +39,7 @@ __all__ = [
     "OutOfMemoryError",
     "RankError",
     "SavedGraphError",
+    "SourceGapError",
     "StaleSnapshotError",
     "StreamError",
     "UnweightedGraphError",

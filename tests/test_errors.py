@@ -27,6 +27,7 @@ def test_every_exception_is_ours_and_one_of_pythons() -> None:
         errors.FailedToConvergeError: RuntimeError,
         errors.MissingDependencyError: ImportError,
         errors.SavedGraphError: ValueError,
+        errors.SourceGapError: RuntimeError,
         errors.StreamError: RuntimeError,
         errors.LogError: OSError,
         errors.RankError: RuntimeError,

@@ -56,6 +56,7 @@ SUITES = {
     "pin-costs": "Updates of a graph with pinned versions, and questions to these.",
     "pinned-rows": "cuGraph's algorithms on rows in host memory, beside the same rows in GPU memory.",
     "ranks": "A graph that is spread over GPUs, beside one GPU and beside cuGraph on the same GPUs.",
+    "reading-costs": "From a text file to a graph, beside polars and pyarrow.csv.",
     "slab-hash": "The experiments of the slab hash paper.",
     "slides": "What a `Window` costs, beside updates with only the edges that change.",
     "stream-costs": "Streams into a window of half of the events, with and without a log and answers.",

@@ -213,7 +213,7 @@ def _size_together(values: list[bytes]) -> int:
 class Message(NamedTuple):
     """A message of a server.
 
-    Attributes
+    Parameters
     ----------
     value : bytes, dict or None
         Its contents; a dict of fields, of which each is a text.
