@@ -1,7 +1,7 @@
 """The folder where dynstore keeps what it has built and compiled, for later processes.
 
 What is there is run. So it is used only if no other user can have put it there: the folder, and those around it, belong
-to the user or to root, and nobody else may write to them.
+to the user or to root, and no other user may write to them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["BY_OTHERS", "cache_folder", "distrust", "find_cached", "is_trusted",
 
 BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _log = logging.getLogger("dynstore")
-_told: set[Path] = set()  # folders that a log record has named
+_warned: set[Path] = set()  # folders that a log record has named
 
 
 def cache_folder() -> Path:
@@ -76,8 +76,8 @@ def make_private(folder: Path) -> None:
 def is_trusted(folder: Path) -> bool:
     """Whether what is in a folder may be run; if not, a log record says why, once."""
     problem = distrust(folder)
-    if problem is not None and folder not in _told:
-        _told.add(folder)
+    if problem is not None and folder not in _warned:
+        _warned.add(folder)
         _log.warning("dynstore: compiled kernels are neither kept nor read in %s: %s", folder, problem)
     return problem is None
 
@@ -102,7 +102,7 @@ def distrust(folder: Path) -> str | None:
 
 
 def _others_write(found: os.stat_result) -> bool:
-    """Whether others than the owner may write: a group in which there is nobody else does not count."""
+    """Whether others than the owner may write: a group that has no other user does not count."""
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_alone(found.st_gid)

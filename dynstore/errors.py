@@ -175,11 +175,11 @@ def without_secrets(text: object) -> str:
 
 def cause_of(error: BaseException) -> BaseException | None:
     """Return an error as the cause of another one; None if a traceback would show secrets in it."""
-    told: BaseException | None = error
-    while told is not None:
-        if without_secrets(told) != str(told):
+    link: BaseException | None = error
+    while link is not None:
+        if without_secrets(link) != str(link):
             return None
-        told = told.__cause__ or told.__context__
+        link = link.__cause__ or link.__context__
     return error
 
 

@@ -17,7 +17,7 @@ from tests.test_compilations import make_kernel, run_kernel
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No folder has been named yet, nor looked at."""
-    monkeypatch.setattr(caches, "_told", set())
+    monkeypatch.setattr(caches, "_warned", set())
     host_compiler._is_trusted.cache_clear()
     yield
     host_compiler._is_trusted.cache_clear()

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dynstore.compilations import compilations
+from dynstore.durable.growth import working_time
 from dynstore.durable.locking import LOCK
 from dynstore.durable.log import SEGMENT_HEAD, segment_name
 from dynstore.durable.reading import LogReader, damaged, list_segments
@@ -280,9 +280,9 @@ def restore(
         )
     checkpoint, graph, passed_over = _newest_graph(caller, folder, reachable, device, frames)
     reader = LogReader(caller, folder, manifest.token, checkpoint.version, until)
-    before = perf_counter() - compilations.seconds
+    before = working_time()
     made = replay(caller, graph, reader)
-    took = perf_counter() - compilations.seconds - before
+    took = working_time() - before
     if until is not None and graph.version != until:
         raise InputError(f"{caller}: version is {until}; the last version is {graph.version}")
     end, cut = reader.end, reader.cut

@@ -16,7 +16,7 @@ from dynstore.compilations import compilations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CHECKPOINT_SECONDS", "Growth"]
+__all__ = ["CHECKPOINT_SECONDS", "Growth", "working_time"]
 
 # Opening a folder is to take less than 10 s beside reading the checkpoint. On two cores of a Xeon, repeating updates
 # took 0.08 to 1.38 of the time that making them had taken: one-row insertions 0.08 (they are put together), one-row
@@ -50,20 +50,20 @@ class Growth:
 
     def begin(self) -> None:
         """Note that an update begins."""
-        self._began = _now()
+        self._began = working_time()
 
     def leave_out(self, wait: Callable[[], None]) -> None:
         """Wait for something that is no part of the update."""
-        before = _now()
+        before = working_time()
         try:
             wait()
         finally:
-            self._began += _now() - before
+            self._began += working_time() - before
 
     def add(self, size: int) -> None:
         """Note that the update was made, and the bytes of its record."""
         self.bytes += size
-        self.seconds += max(0.0, _now() - self._began)
+        self.seconds += max(0.0, working_time() - self._began)
 
     def go_on(self, size: int, seconds: float) -> None:
         """Take over what opening the folder has repeated: it would be repeated again."""
@@ -78,11 +78,11 @@ class Growth:
     @contextmanager
     def restarted(self) -> Iterator[None]:
         """Note that a checkpoint begins; the block copies the graph."""
-        self.bytes, self.seconds, before = 0, 0.0, _now()
+        self.bytes, self.seconds, before = 0, 0.0, working_time()
         yield
-        self._copying = max(0.0, _now() - before)
+        self._copying = max(0.0, working_time() - before)
 
 
-def _now() -> float:
+def working_time() -> float:
     """Return a time in seconds that stands still while kernels are compiled."""
     return perf_counter() - compilations.seconds

@@ -154,13 +154,17 @@ def _as_text(value: Any) -> Any:
 
 
 def _read_weights(where: str, column: Any, op: np.ndarray | None, max_weight: float) -> np.ndarray:
-    given = np.arange(len(column)) if op is None else np.flatnonzero(op != OP_DELETE)
-    (chosen,) = take_rows((column,), given)
     found = np.full(len(column), np.nan)
-    found[given] = read_numbers(where, get_backend("cpu"), "weight", chosen)
-    bad = np.isnan(found[given])
+    if op is None:
+        found[:] = read_numbers(where, get_backend("cpu"), "weight", column)
+        bad = np.isnan(found)
+    else:  # rows that delete may have anything there
+        given = np.flatnonzero(op != OP_DELETE)
+        (chosen,) = take_rows((column,), given)
+        found[given] = read_numbers(where, get_backend("cpu"), "weight", chosen)
+        bad = np.isnan(found) & (op != OP_DELETE)
     if bad.any():
-        raise FileFormatError(f"{where}: `weight` is NaN at row {int(given[bad.argmax()])}; a weight must be a number")
+        raise FileFormatError(f"{where}: `weight` is NaN at row {int(bad.argmax())}; a weight must be a number")
     bad = np.isfinite(found) & (np.abs(found) > max_weight)
     if bad.any():
         row = int(bad.argmax())

@@ -274,15 +274,16 @@ class Engine:
         """
         units = given if hasattr(given, "place") else One(given, position, "")
         parts: list[Rows] = []
-        behind, is_new, failure = None, False, None
+        behind, is_new, failure, size = None, False, None, 0
         try:
             for rows, position in read_units(self._rows, units, self._leave_out):
                 behind, is_new = position, True
                 if rows is not None and len(rows):
                     parts.append(rows)
-                if sum(part.nbytes for part in parts) > PART_BYTES:
+                    size += rows.nbytes
+                if size > PART_BYTES:
                     yield self._arrived(parts), behind
-                    parts, is_new = [], False
+                    parts, is_new, size = [], False, 0
         except DynstoreError as error:
             failure = error
         if is_new:

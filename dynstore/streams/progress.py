@@ -117,7 +117,7 @@ class Progress:
             f"p50 {shown_ms(self.p50_ms)} ms, p99 {shown_ms(self.p99_ms)} ms"
         )
         counts = {"late": self.late, "dropped": self.dropped, "messages left out": self.left_out}
-        counts |= {"gaps": self.gaps, "messages lost": self.lost}
+        counts |= {"gaps": self.gaps, "lost": self.lost}
         counts["ticks skipped"] = self.skipped_ticks
         said += "".join(f", {count:,} {name}" for name, count in counts.items() if count)
         return said + (f"; last error: {self.errors[-1]}" if self.errors else "")

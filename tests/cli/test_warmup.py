@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from functools import partial
@@ -132,6 +133,11 @@ def test_processes_share_the_steps(jobs: int) -> None:
     assert sorted((done.name, done.compiled) for done in run_steps(steps, jobs)) == [("1", 1), ("2", 2), ("3", 3)]
     with pytest.raises(ValueError, match="invalid literal"):
         list(run_steps([*steps, Step("bad", partial(int, "bad"))], jobs))
+
+
+def test_every_step_can_go_to_another_process() -> None:
+    steps = [*warmup_steps("cpu"), *warmup._drop_in_steps(200)]
+    assert [pickle.loads(pickle.dumps(step)) for step in steps]
 
 
 def test_the_steps_cover_each_kind_of_graph() -> None:

@@ -20,7 +20,7 @@ from tests.conftest import PROFILE
 from tests.durable.crafting import read_raw, write_raw
 from tests.durable.fuzzing import change_document, change_records, change_words
 from tests.durable.scenes import FAST, KINDS, content, make_update, opened, random_update
-from tests.graph.saved_folders import read_manifest, rewrite_columns, rewrite_manifest
+from tests.graph.saved.folders import read_manifest, rewrite_columns, rewrite_manifest
 
 CASES = 2000 if PROFILE == "thorough" else 30
 GRAPHS = {**KINDS, "windowed": {"weighted": True}, "texts in a window": {"renumber": True}}

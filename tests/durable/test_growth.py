@@ -14,7 +14,7 @@ from tests.durable.scenes import content
 
 
 class Clock:
-    """Goes on only when it is told to."""
+    """A clock that a test moves."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""A server of TCP that passes bytes on to another, until it is told to cut, to wait, or to let nobody in."""
+"""A server of TCP that passes bytes on to another one. It can cut connections, delay bytes, and refuse connections."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Proxy:
                 end.close()
 
     def shut(self, seconds: float) -> None:
-        """Cut all connections, and let nobody in for some time."""
+        """Cut all connections, and refuse new ones for some time."""
         self._open = False
         self.cut()
         time.sleep(seconds)

@@ -64,7 +64,7 @@ ADDRESSES = (
 )
 
 
-def told(error: BaseException, caplog: pytest.LogCaptureFixture) -> str:
+def all_texts(error: BaseException, caplog: pytest.LogCaptureFixture) -> str:
     return "".join(traceback.format_exception(error, limit=0)) + caplog.text
 
 
@@ -73,7 +73,7 @@ def test_no_error_of_a_source_has_a_password(address: str, caplog: pytest.LogCap
     caplog.set_level(logging.DEBUG)
     with pytest.raises(DynstoreError) as caught:
         Stream(DynamicGraph(device="cpu"), address)
-    assert WORD not in told(caught.value, caplog)
+    assert WORD not in all_texts(caught.value, caplog)
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -81,7 +81,7 @@ def test_no_error_of_dead_letters_has_a_password(address: str, caplog: pytest.Lo
     caplog.set_level(logging.DEBUG)
     with pytest.raises(DynstoreError) as caught:
         open_letters(address)
-    assert WORD not in told(caught.value, caplog)
+    assert WORD not in all_texts(caught.value, caplog)
 
 
 def test_logins_that_would_not_be_used_are_refused() -> None:
@@ -128,7 +128,7 @@ def test_no_error_of_a_client_goes_on_with_a_password(where: str, caplog: pytest
     else:
         with pytest.raises(StreamError) as caught:
             stream.run()
-        assert WORD not in told(caught.value, caplog)
+        assert WORD not in all_texts(caught.value, caplog)
     progress = stream.progress()
     assert "lost redis://***@h:1/0" in progress.errors[-1]
     assert WORD not in f"{progress}{progress.errors}{stream!r}{caplog.text}"

@@ -18,7 +18,7 @@ from dynstore.testing.invariants import check_graph
 from dynstore.typing import UpdateReport
 from tests.conftest import DEVICES
 from tests.crossed import crossed
-from tests.graph.test_times import every_kind, rows_of, same
+from tests.graph.times.test_times import every_kind, rows_of, same
 
 
 def test_bad_times_change_nothing(backend_name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import dynstore
 from dynstore.errors import InputError, SavedGraphError
-from tests.graph.saved_folders import read_manifest, rewrite_columns, rewrite_manifest
+from tests.graph.saved.folders import read_manifest, rewrite_columns, rewrite_manifest
 
 GRAPHS: dict[str, dict[str, Any]] = {
     "undirected": {"directed": False, "weighted": True},
