@@ -113,6 +113,23 @@ def test_a_server_that_dies_again_and_again_is_one_clear_error() -> None:
         Stream(graph(), source_of(server.port)).run()
 
 
+def test_a_quiet_server_is_called_again_though_no_batch_came_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patience counts from the loss of a call that lasted, not from the last batch."""
+    passed = 0.0
+    monkeypatch.setattr(module, "monotonic", lambda: time.monotonic() + passed)
+    with served(batches=2) as server, Proxy(server.port) as proxy:
+        source = source_of(proxy.port, "waits")
+        with Stream(graph(), source, max_delay=0.0).start() as stream:
+            wait_until(lambda: stream.progress().applied == 2 * ROWS)
+            for _ in range(2):
+                before, passed = source._reader, passed + 100.0
+                proxy.cut()
+                wait_until(lambda before=before: source._reader is not before)  # type: ignore[misc]
+            server.go_on.set()
+            wait_until(lambda: stream.progress().state == "ended")
+        assert stream.progress().applied == 3 * ROWS
+
+
 def test_values_behind_nulls_may_be_any() -> None:
     one, other = (
         pa.record_batch([pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\1"), pa.py_buffer(values)])], ["a"])

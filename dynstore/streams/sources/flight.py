@@ -45,8 +45,9 @@ class FlightSource(BaseSource):
     location : str
         The address of the server. It is connected to when the stream starts.
     patience : float
-        For how many seconds the source calls again, after the link was cut or the server has ended. When it sends no
-        new batch by then, the stream ends with an error. Its first call must be answered.
+        For how many seconds the source calls again, after the link was cut or the server has ended. When by then there
+        was no new batch, and no call that lasted as long, the stream ends with an error. Its first call must be
+        answered.
 
     Raises
     ------
@@ -81,24 +82,27 @@ class FlightSource(BaseSource):
         """Call the server until it has sent all, and again when the link is cut."""
         since, before, has_answered = 0.0, -1, False
         while not self._ended.is_set():
+            answered = None
             try:
-                self._reader = self._client.do_get(self._ticket)
-                has_answered = True
-                return self._read(self._reader)
+                reader = self._client.do_get(self._ticket)
+                answered, has_answered, self._reader = monotonic(), True, reader
+                return self._read(reader)
             except self._links as error:
                 if self._ended.is_set():
                     return None
                 why = without_secrets((str(error).splitlines() or [type(error).__name__])[0])
                 if not has_answered:
                     raise StreamError(f"FlightSource: {self._location} cannot be reached: {why}") from error
-                if before < self._done:
+                was_well = answered is not None and monotonic() - answered >= self._patience
+                if before < self._done or was_well:  # a server may have nothing to send for long
                     since, before = monotonic(), self._done
                     _log.warning(
                         "FlightSource: %s was lost behind batch %d: %s; calling again", self._location, before, why
                     )
                 if monotonic() - since >= self._patience:
                     raise StreamError(
-                        f"FlightSource: {self._location} has sent no new batch for {self._patience:g} s: {why}"
+                        f"FlightSource: {self._location} was lost again and again, and has sent no new batch for "
+                        f"{self._patience:g} s: {why}"
                     ) from error
                 self._ended.wait(AGAIN_S)
         return None
