@@ -67,6 +67,7 @@ class MockCluster:
 
     def _new_producer(self) -> Any:
         options = {"bootstrap.servers": f"127.0.0.1:{self.port}", "reconnect.backoff.ms": 20, "log_level": 0}
+        options |= {"reconnect.backoff.max.ms": 50, "retry.backoff.ms": 10}
         return self._kafka.Producer(options)
 
     def call(self, name: str, *arguments: Any) -> None:

@@ -133,6 +133,56 @@ def test_a_topic_that_is_made_anew(cluster: MockCluster, begun: bool) -> None:
     source.close()
 
 
+def test_no_message_of_another_topic_is_taken_for_one_of_this(cluster: MockCluster) -> None:
+    """librdkafka goes on at the old offset; the next look is far away."""
+    cluster.send(row(0), row(1))
+    source = source_of(cluster, look_every=60.0)
+    positions_of(source, 2)
+    cluster.make_anew()
+    cluster.send(*map(row, range(10, 14)))
+    got = []
+    with pytest.raises(SourceGapError, match="the topic 'edges' was made anew"):
+        wait_until(lambda: got.append(source.poll(1, 0.05)))
+    assert set(got) == {None}
+    source.close()
+
+
+def test_offsets_that_are_gone_while_the_stream_has_no_room(cluster: MockCluster) -> None:
+    cluster.send(row(0))
+    source = source_of(cluster)
+    positions_of(source, 1)
+    source.pause(True)
+    cluster.send(*map(row, range(1, 7)))
+    cluster.trim(4)
+    source.pause(False)
+    gap = read_to_end(source)
+    assert (gap.first, gap.last, gap.count) == ({0: 1}, {0: 3}, 3)
+
+
+def test_a_group_that_is_read_again_stays_whole() -> None:
+    """Rows of it are skipped, so its messages come in the same order, though reading begins anew on the way."""
+    with MockCluster(2) as cluster:
+        for number in range(4):
+            cluster.send(row(number), partition=number % 2)
+        source = source_of(cluster)
+        source.seek({"topic": None, "offsets": {"0": 0, "1": 0}, "until": {"0": 2, "1": 2}})
+        got = None
+
+        def one_partition_is_there() -> bool:
+            nonlocal got
+            got = got or source.poll(1, 0.05)
+            return got is not None or len(source._left) == 1
+
+        wait_until(one_partition_is_there)
+        assert got is None
+        source._assigned, source._look_at = False, 0.0
+        wait_until(lambda: source.poll(1, 0.05))
+        units, position = source.poll(1, 0.05) or (None, None)
+        assert [units.value(n) for n in range(len(units))] == [row(0), row(2), row(1), row(3)]
+        assert position["offsets"] == {"0": 2, "1": 2}
+        source.close()
+
+
 def test_offsets_alone_tell_of_a_shorter_topic(cluster: MockCluster) -> None:
     cluster.send(row(0))
     source = source_of(cluster)
@@ -184,21 +234,30 @@ def test_where_a_new_group_begins(cluster: MockCluster) -> None:
 # ---------------------------------------------------------------------- the cluster
 
 
-def hide(source: KafkaSource, partitions: list[int]) -> None:
-    """Let a source see only some partitions: the mock cluster cannot add any."""
+def change_partitions(source: KafkaSource, change: Callable[[dict[int, Any]], None]) -> None:
+    """Change what a source sees of its topic's partitions, where the mock cluster cannot change them."""
     consumer = source._consumer
 
-    class Hiding:
+    class Changed:
         def __getattr__(self, name: str) -> Any:
             return getattr(consumer, name)
 
         def list_topics(self, topic: str, timeout: float) -> Any:
             metadata = consumer.list_topics(topic, timeout=timeout)
-            found = metadata.topics[topic]
-            found.partitions = {n: each for n, each in found.partitions.items() if n in partitions}
+            change(metadata.topics[topic].partitions)
             return metadata
 
-    source._consumer = Hiding()
+    source._consumer = Changed()
+
+
+def hide(source: KafkaSource, seen: list[int]) -> None:
+    """Let a source see only some partitions."""
+
+    def change(partitions: dict[int, Any]) -> None:
+        for number in partitions.keys() - set(seen):
+            del partitions[number]
+
+    change_partitions(source, change)
 
 
 @pytest.mark.parametrize("begin", ["earliest", "latest"])
@@ -240,6 +299,19 @@ def test_a_cluster_out_of_reach_is_one_clear_error(cluster: MockCluster, monkeyp
     begun = time.monotonic()
     source.close()
     assert time.monotonic() - begun < 5
+
+
+def test_a_partition_without_a_leader_is_one_clear_error() -> None:
+    """The other partitions go on, and none of their calls fails."""
+    with MockCluster(2) as cluster:
+        cluster.send(row(0))
+        cluster.send(row(1), partition=1)
+        source = source_of(cluster, look_every=0.1, patience=0.3)
+        positions_of(source, 2)
+        change_partitions(source, lambda partitions: setattr(partitions[1], "leader", -1))
+        with pytest.raises(StreamError, match=r"partition 1 of 'edges' has had no leader for 0\.3 s"):
+            wait_until(lambda: source.poll(1, 0.05) is KafkaSource)
+        source.close()
 
 
 def test_what_is_committed_while_the_cluster_is_away_arrives_later(cluster: MockCluster) -> None:

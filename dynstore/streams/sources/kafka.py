@@ -37,7 +37,9 @@ class KafkaSource(MessageSource):
 
     If messages are gone before they were read, or the topic was made anew, the source raises
     :class:`dynstore.errors.SourceGapError`; its ``count`` is of offsets, of which compaction and transactions leave
-    some empty. If the broker gives the topic no id, only offsets tell that it was made anew.
+    some empty. The topic's id is asked for behind each fetch, so no message of another topic is taken for one of this.
+    If the broker gives no id (Kafka before 3.1, or a client without the right to describe), only offsets tell that the
+    topic was made anew.
 
     The source is tested on librdkafka's mock cluster only.
 
@@ -53,8 +55,8 @@ class KafkaSource(MessageSource):
         Where a new group begins: with the first message that the topic has, or with the next one that comes. With a
         position of a database or the group, reading goes on there.
     patience : float
-        After so many seconds without an answer from any server, the stream ends with an error. Until then the client
-        connects again by itself.
+        After so many seconds without an answer from any server, or with a partition that has no leader, the stream
+        ends with an error. Until then the client connects again by itself.
     look_every : float
         Seconds between two looks at the topic, for new partitions and for its id.
     **options
@@ -107,7 +109,8 @@ class KafkaSource(MessageSource):
         self._id: str | None = None  # of the topic that the offsets belong to
         self._next: dict[str, int] = {}  # partition -> offset
         self._until: dict[str, int] = {}  # partition -> offset, while a group of messages is read again
-        self._held: list[Any] = []  # of this group
+        self._left: set[str] = set()  # partitions of this group that have not come to their end
+        self._held: list[Any] = []  # messages of this group
         self._ready: list[Message] = []  # a group whose position was returned
         self._lost: set[str] = set()  # partitions whose offset a broker does not have
         self._partitions: list[int] = []
@@ -170,6 +173,10 @@ class KafkaSource(MessageSource):
         except self._kafka.KafkaException as error:
             self._note_silence(error)
             return
+        for number in partitions:
+            if found.partitions[number].leader < 0:  # the others can be read, and no error comes of this one
+                self._wait_for(f"partition {number} of {self._topic!r} has had no leader", "no broker serves it")
+                return
         self._silent_since, self._look_at = None, monotonic() + self._look_every
         if self._commit_failed and self._owed is not None:
             self._send_commit(self._owed)
@@ -184,23 +191,28 @@ class KafkaSource(MessageSource):
         self._missed, self._look_at = True, monotonic() + self._again_s
 
     def _note_silence(self, error: Any) -> None:
+        self._wait_for(f"no server of {self._servers} has answered", error)
+
+    def _wait_for(self, what: str, why: Any) -> None:
+        """Look again soon; after the patience, end with an error."""
         now = monotonic()
         self._look_at = now + self._again_s
         self._silent_since = now if self._silent_since is None else self._silent_since
         if now - self._silent_since >= self._patience:
-            raise StreamError(
-                f"KafkaSource: no server of {self._servers} has answered for {self._patience:g} s: {error}"
-            )
-        _log.info("KafkaSource: %s: %s", self._topic, error)
+            raise StreamError(f"KafkaSource: {what} for {self._patience:g} s: {why}")
+        _log.info("KafkaSource: %s: %s: %s", self._topic, what, why)
 
     def _find_id(self) -> str | None:
-        """Return the topic's id; None if it is not known."""
+        """Return the topic's id; None if it is not known. KafkaException: no server answers."""
         if self._admin is None:
             return None
         wanted = self._kafka.TopicCollection([self._topic])
         try:
             found = self._admin.describe_topics(wanted, request_timeout=CALL_S)[self._topic].result()
-        except self._kafka.KafkaException as error:  # the consumer has reached a server; this client may lack rights
+        except self._kafka.KafkaException as error:
+            if self._is_of_link(error.args[0]):
+                raise
+            # This client may lack rights, or the topic is just being deleted.
             _log.info("KafkaSource: the id of %s: %s", self._topic, error)
             return None
         return str(found.topic_id).strip("A=") and str(found.topic_id)  # zeros: the broker has none
@@ -236,7 +248,7 @@ class KafkaSource(MessageSource):
             self._next.setdefault(number, high if at_end else low)
         self._id = topic_id or self._id
         self._until = {number: last for number, last in self._until.items() if self._next[number] < last}
-        self._held, self._partitions, self._assigned = [], partitions, True
+        self._held, self._left, self._partitions, self._assigned = [], set(self._until), partitions, True
         wanted = self._until or self._next
         self._consumer.assign([self._kafka.TopicPartition(self._topic, int(n), self._next[n]) for n in wanted])
 
@@ -286,9 +298,25 @@ class KafkaSource(MessageSource):
         found = self._fetch(max(1, min(MOST, max_rows // 1000)), timeout)
         if self._until:
             found = self._gather(found)
-        if not found:
+        if found and not self._is_same_topic():  # the next look says why
+            self._assigned, self._look_at = False, 0.0
             return None
-        return self._announce(found)
+        if self._until and not self._left:  # from now on the other partitions, too
+            self._until, self._assigned, self._look_at = {}, False, 0.0
+        return self._announce(found) if found else None
+
+    def _is_same_topic(self) -> bool:
+        """Return whether the topic still has the id that the offsets belong to.
+
+        It is asked behind each fetch: librdkafka goes on at the old offsets when a topic was made anew. An id never
+        comes back, so what was fetched before belongs to this one.
+        """
+        if self._id is None:
+            return True
+        try:
+            return self._find_id() in (None, self._id)
+        except self._kafka.KafkaException:
+            return False
 
     def _fetch(self, most: int, timeout: float) -> list[Any]:
         """Return messages that have arrived, without errors."""
@@ -299,16 +327,18 @@ class KafkaSource(MessageSource):
                 found.append(message)
             else:
                 self._take_error(error, str(message.partition()))
-        if found:
-            self._silent_since = None
         return found
+
+    def _is_of_link(self, error: Any) -> bool:
+        """Return whether an error heals, or is none."""
+        return error.code() in {getattr(self._kafka.KafkaError, name) for name in LINK}
 
     def _take_error(self, error: Any, number: str) -> None:
         codes = self._kafka.KafkaError
         if error.code() == codes._PARTITION_EOF:
-            self._until.pop(number, None)
+            self._left.discard(number)
             return
-        if error.code() in {getattr(codes, name) for name in LINK}:
+        if self._is_of_link(error):
             _log.info("KafkaSource: %s: %s", self._topic, error.str())
             return
         self._assigned, self._look_at = False, monotonic() + SHORT_S
@@ -325,11 +355,8 @@ class KafkaSource(MessageSource):
             if offset < last:
                 self._held.append(message)
             if offset >= last - 1:
-                self._until.pop(number, None)
-        if self._until:
-            return []
-        self._assigned, self._look_at = False, 0.0  # the other partitions, too
-        return self._held
+                self._left.discard(number)
+        return [] if self._left else self._held
 
     def _announce(self, found: list[Any]) -> tuple[Any, Any]:
         """Make messages ready, and return the position before them: it says where they end."""
