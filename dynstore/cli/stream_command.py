@@ -128,6 +128,13 @@ def stream(
             rich_help_panel=_DATA,
         ),
     ] = "raise",
+    on_gap: Annotated[
+        str,
+        typer.Option(
+            help="If the source lacks what was not read yet, as after it was trimmed: raise, or continue.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "raise",
     lateness: Annotated[
         str | None,
         typer.Option(
@@ -173,6 +180,7 @@ def stream(
             dict(_pair("--column", text, "ROLE=NAME") for text in column or ()),
             ids,  # type: ignore[arg-type]
             on_error,
+            on_gap=on_gap,  # type: ignore[arg-type]
         )
         monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
         show = _show_live if sys.stdout.isatty() else _show_lines

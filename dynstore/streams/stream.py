@@ -97,10 +97,9 @@ class Stream:
     max_pending_bytes : int
         About the most bytes that the waiting rows may take.
     on_gap : {"raise", "continue"}
-        What happens when a source of your own no longer has what was not read yet, as after it was trimmed or made
-        anew. The sources of dynstore do not notice that yet. "raise": the rows before are applied, and the stream ends
-        with a :class:`dynstore.errors.SourceGapError`. "continue": it is logged, counted in ``progress().gaps`` and
-        ``lost``, and the stream reads what there is.
+        What happens when the source no longer has what was not read yet, as after it was trimmed or made anew. "raise":
+        the rows before are applied, and the stream ends with a :class:`dynstore.errors.SourceGapError`. "continue": it
+        is logged, counted in ``progress().gaps`` and ``lost``, and the stream reads what there is.
 
     Attributes
     ----------

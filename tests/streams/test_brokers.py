@@ -215,14 +215,14 @@ def test_a_position_can_be_sought(broker: Any) -> None:
     while len(found) < 2:
         assert time.monotonic() < ends
         got = source.poll(1, 0.1)
-        found += [] if got is None else [got]
+        found += [got] if got is not None and any(map(got[0].value, range(len(got[0])))) else []
     position = json.loads(json.dumps(found[0][1]))
     source.commit(found[1][1])
     source.close()
     second = open_source(broker.address + "?group=sought")
     second.seek(position)
     got = None
-    while got is None:
+    while got is None or not got[0].value(0):  # Kafka's first says where the next messages end, and has no rows
         assert time.monotonic() < ends
         got = second.poll(1, 0.1)
     ids = [[int(source) for source in units.read(0, 1)["source"].to_pylist()] for units, _ in (got, found[1])]
