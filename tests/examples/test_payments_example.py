@@ -19,7 +19,7 @@ import pytest
 
 import dynstore
 from dynstore.streams import decode
-from tests.streams.servers import free_port, redis_server
+from tests.streams.sources.servers import free_port, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "payments"

@@ -20,11 +20,11 @@ from dynstore.errors import InputError, SourceGapError, StreamError
 from dynstore.streams import encode
 from dynstore.streams.sources import nats as nats_source
 from tests.conftest import PROFILE
-from tests.streams.brokers import Broker, Nats, Redis, SharedNats
-from tests.streams.proxy import Proxy
 from tests.streams.scripted import graph, wait_until
+from tests.streams.sources.brokers import Broker, Nats, Redis, SharedNats
+from tests.streams.sources.proxy import Proxy
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = 200 if PROFILE == "thorough" else 5
 FEW = {"program killed": 1, "server restarted": 2, "link cut and slow": 1, "link cut": 3}  # rounds of `make test`
 ROWS = 200

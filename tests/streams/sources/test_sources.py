@@ -30,7 +30,7 @@ from dynstore.streams.messages import Message, Messages
 from tests.libraries import FRAMES, from_pandas
 from tests.streams.scripted import Scripted, graph, pairs_of, wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("edges", [[], [(0, 1), (1, 2)]])

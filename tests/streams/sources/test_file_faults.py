@@ -20,10 +20,10 @@ from dynstore import Stream
 from dynstore.errors import SourceGapError
 from dynstore.streams import FileSource
 from tests.conftest import PROFILE
-from tests.streams.file_writer import OPTIONS, Drawn, Result, Writer, marked, read
 from tests.streams.scripted import wait_until
+from tests.streams.sources.file_writer import OPTIONS, Drawn, Result, Writer, marked, read
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = 200 if PROFILE == "thorough" else 5
 
 
@@ -216,7 +216,13 @@ def poison(rng: Drawn, tmp_path: Path) -> Result:
 
 def killed(rng: Drawn, tmp_path: Path) -> Result:
     """The reader is killed by signal 9 again and again, while the file grows and is rotated."""
-    program = [sys.executable, "-m", "tests.streams.follow_killed", str(tmp_path), str(int(rng.integers(0, 1 << 30)))]
+    program = [
+        sys.executable,
+        "-m",
+        "tests.streams.sources.follow_killed",
+        str(tmp_path),
+        str(int(rng.integers(0, 1 << 30))),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 
 from dynstore.streams import NatsSource, RedisSource, encode
-from tests.streams.servers import free_port
+from tests.streams.sources.servers import free_port
 
 KEY = "edges"
 

@@ -17,7 +17,7 @@ import numpy as np
 import dynstore
 from dynstore import Stream
 from dynstore.streams import FileSource
-from tests.streams.file_writer import OPTIONS, Writer, marked, read
+from tests.streams.sources.file_writer import OPTIONS, Writer, marked, read
 
 KILLS = 6
 

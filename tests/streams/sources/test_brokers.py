@@ -19,9 +19,9 @@ from dynstore.errors import InputError
 from dynstore.streams import encode
 from tests.crossed import thorough
 from tests.streams.scripted import pairs_of
-from tests.streams.servers import nats_server, redis_server
+from tests.streams.sources.servers import nats_server, redis_server
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Redis:

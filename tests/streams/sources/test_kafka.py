@@ -20,11 +20,11 @@ from dynstore import Stream
 from dynstore.errors import InputError, SourceGapError, StreamError
 from dynstore.streams import KafkaSource, encode
 from tests.conftest import PROFILE
-from tests.streams.kafka_mock import MockCluster
-from tests.streams.proxy import Proxy
 from tests.streams.scripted import graph, pairs_of, wait_until
+from tests.streams.sources.kafka_mock import MockCluster
+from tests.streams.sources.proxy import Proxy
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = 200 if PROFILE == "thorough" else 1  # of each fault
 QUICK = {
     "reconnect_backoff_ms": 10,

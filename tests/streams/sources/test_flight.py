@@ -20,14 +20,14 @@ from dynstore.errors import SourceGapError, StreamError
 from dynstore.streams import FlightSource
 from dynstore.streams.sources import flight as module
 from tests.conftest import PROFILE
-from tests.streams.flight_server import BATCHES, ROWS, Server
-from tests.streams.proxy import Proxy
 from tests.streams.scripted import graph, pairs_of, wait_until
-from tests.streams.servers import free_port
+from tests.streams.sources.flight_server import BATCHES, ROWS, Server
+from tests.streams.sources.proxy import Proxy
+from tests.streams.sources.servers import free_port
 
 flight = pytest.importorskip("pyarrow.flight")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = 200 if PROFILE == "thorough" else 1  # of each fault
 
 
@@ -191,7 +191,7 @@ def killed(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
 def restarted(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
     """The server is killed, and another one comes at the same port."""
     port = free_port()
-    program = f"from tests.streams.flight_server import Server; Server({port}, pause=0.005).serve()"
+    program = f"from tests.streams.sources.flight_server import Server; Server({port}, pause=0.005).serve()"
     command = [sys.executable, "-c", program]
 
     def start() -> subprocess.Popen[bytes]:
