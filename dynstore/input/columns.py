@@ -10,6 +10,7 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 from dynstore.input.converting import Coded, holds_strings, pick_rows, plain
 from dynstore.input.forms import is_frame, on_gpu, split_columns
+from dynstore.input.kinds import on_device
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -132,7 +133,7 @@ def _are_as_wanted(backend: Backend, edges: Any, dtype: np.dtype) -> bool:
 
 def _was_there(given: Any, array: Array) -> bool:
     """Whether a column was on the device already. Our own arrays are not tested for attributes, which takes time."""
-    return given is array or hasattr(given, "__cuda_array_interface__")
+    return given is array or on_device(given)
 
 
 def read_weights(
@@ -196,11 +197,11 @@ def _read_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
         if nulls:
             row = int(np.argmax(_is_null(column)))
             raise InputError(f"{caller}: column `{name}` has {nulls} nulls, the first at row {row}; wanted none")
-        if hasattr(column, "__cuda_array_interface__"):
+        if on_device(column):
             return backend.asarray(column.values)
         # Only pyarrow wants a permission to copy booleans and decimals.
         return column.to_numpy(zero_copy_only=False) if hasattr(column, "type") else column.to_numpy()
-    if hasattr(column, "__cuda_array_interface__"):
+    if on_device(column):
         return backend.asarray(column)
     if hasattr(column, "isna"):  # pandas
         may_be_null = not isinstance(column.dtype, np.dtype) or column.dtype.kind != "f"

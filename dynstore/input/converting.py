@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.errors import InputError
 from dynstore.input.arrow_memory import check_memory
-from dynstore.input.kinds import is_of, is_taken, kind_of, named_type, refusal
+from dynstore.input.kinds import is_of, is_taken, kind_of, named_type, on_device, refusal
 from dynstore.input.objects import read_objects, texts_of, whole_numbers
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _decode_uuids(caller: str, name: str, column: Any, role: Role) -> np.ndarray
 
 
 def _as_bits(caller: str, name: str, column: Any, role: Role) -> Any:
-    if is_of(column, "cudf") or hasattr(column, "__cuda_array_interface__"):
+    if on_device(column):
         return column.astype("int8")
     column = _arrow(column)
     if hasattr(column, "null_count") and not callable(column.null_count):
@@ -231,7 +231,7 @@ _CONVERTERS: dict[Kind, Callable[[str, str, Any, Role], Any]] = {
 
 def values_of(column: Any) -> np.ndarray:
     """Return a column of any library as an array on the host, of integers or of objects; None for nulls."""
-    if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get"):  # CuPy
+    if is_of(column, "cupy"):
         column = column.get()
     if is_of(column, "cudf"):
         column = column.to_arrow()

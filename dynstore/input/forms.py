@@ -15,6 +15,7 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.input.arrow_memory import check_memory
 from dynstore.input.converting import pick_rows
+from dynstore.input.kinds import on_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -316,7 +317,7 @@ def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
 
 
 def _is_on_host(column: Any) -> bool:
-    return not hasattr(column, "__cuda_array_interface__") and not type(column).__module__.startswith("cudf.")
+    return not on_device(column)
 
 
 def without_gaps(caller: str, edges: Any, wanted: list[str]) -> Any:

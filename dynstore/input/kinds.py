@@ -97,12 +97,12 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
     ("Int", "integers"), ("UInt", "integers"), ("int", "integers"), ("uint", "integers"),
     ("Float", "floats"), ("float", "floats"), ("Decimal", "decimals"), ("decimal", "decimals"),
     ("Bool", "booleans"), ("bool", "booleans"),
-    ("String", "strings"), ("Utf8", "strings"), ("str", "strings"), ("object", "strings"),
+    ("struct", "nested values"), ("String", "strings"), ("Utf8", "strings"), ("str", "strings"), ("object", "strings"),
     ("Categorical", "categories"), ("Enum", "categories"), ("category", "categories"),
     ("Datetime", "date-times"), ("datetime64", "date-times"), ("Date", "dates"),
     ("Time", "times of day"), ("Duration", "lengths of time"), ("timedelta64", "lengths of time"),
     ("Binary", "bytes"), ("List", "nested values"), ("Array", "nested values"), ("Struct", "nested values"),
-    ("list", "nested values"), ("struct", "nested values"), ("interval", "nested values"), ("Null", "nulls"),
+    ("list", "nested values"), ("interval", "nested values"), ("Null", "nulls"),
 )  # fmt: skip
 
 
@@ -157,6 +157,14 @@ def kind_of(column: Any) -> Kind:
 def is_of(column: Any, library: str) -> bool:
     """Whether a column is of a library."""
     return type(column).__module__.split(".")[0] == library
+
+
+def on_device(column: Any) -> bool:
+    """Whether a column lies in a GPU's memory.
+
+    cuDF raises a TypeError where one asks for the CUDA array interface of categories, which ``hasattr`` lets through.
+    """
+    return is_of(column, "cudf") or hasattr(column, "__cuda_array_interface__")
 
 
 def _arrow_kind(kind: Any) -> Kind:

@@ -15,6 +15,7 @@ from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import STRINGS, read_column, read_weight
 from dynstore.input.extra_columns import fit_times, read_values
 from dynstore.input.forms import as_pandas, check_lengths, column_names, is_frame, open_edges, split_columns, take_rows
+from dynstore.input.kinds import is_of
 from dynstore.input.ops import OP_DELETE, read_ops
 from dynstore.input.times import read_times
 from dynstore.io import EventTable
@@ -362,7 +363,7 @@ def as_array(column: Any) -> np.ndarray:
 
 def _on_host(column: Any) -> Any:
     """Return CuPy's arrays as NumPy's, all else as it is."""
-    return column.get() if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get") else column
+    return column.get() if is_of(column, "cupy") else column
 
 
 def _texts_of(column: Any) -> Any:

@@ -157,9 +157,14 @@ def _draw_column(rng: Draw, truth: Truth, name: str) -> tuple[str, Any]:
 
 FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pandas": lambda columns: pd.DataFrame({name: _for_pandas(column) for name, column in columns.items()}),
-    "arrow": lambda columns: pa.table(columns),
+    "arrow": lambda columns: pa.table({name: _for_arrow(column) for name, column in columns.items()}),
     "polars": lambda columns: pl.DataFrame(columns),
 }
+
+
+def _for_arrow(column: Any) -> Any:
+    """Arrow does not take NumPy's own strings."""
+    return column.tolist() if isinstance(column, np.ndarray) and column.dtype.kind == "T" else column
 
 
 def _for_pandas(column: Any) -> Any:

@@ -94,7 +94,7 @@ def test_rows_do_the_same_in_any_batches(
 
 
 def held(G: DynamicGraph, directed: bool) -> dict[tuple[int, int], tuple[float, int]]:
-    table = G.edge_table().sort_values(["source", "destination"])
+    table = G.to_pandas().sort_values(["source", "destination"])
     rows = zip(table["source"], table["destination"], table["weight"], table["time"], strict=True)
     return {(s, d) if directed else (min(s, d), max(s, d)): (w, t) for s, d, w, t in rows}
 
@@ -108,7 +108,7 @@ def test_a_window_is_the_same_after_any_batches(keep: Any, rng: np.random.Genera
             G = graph(weighted=True, weight_dtype="float64")
             stream = Stream(G, batches(Drawn(drawn.rows, cuts)), Window(G, length, by="time", keep=keep))
             apply_each(stream)
-            table = G.edge_table().sort_values(["source", "destination"])
+            table = G.to_pandas().sort_values(["source", "destination"])
             found.append(table.values.tolist())
         assert found[0] == found[1]
 

@@ -123,7 +123,7 @@ class ListedFile:
     node : (int, int)
     order : tuple
         Of two files of rotation, that which was changed last comes last. If the clock does not tell, the names do:
-        pay.csv.2 is older than pay.csv.1, and pay.csv-20260101 than pay.csv-20260131.
+        pay.csv.2 is older than pay.csv.1, and pay.csv-2026-01-01 than pay.csv-2026-01-31.
     """
 
     def __init__(self, path: Path, status: os.stat_result, rest: str) -> None:
@@ -199,7 +199,7 @@ class ListedFile:
 
 
 class RotatedNames:
-    """Which names rotation gives to ``path``: pay.csv.1 and pay.csv-20260131.gz, and also pay-20260131.csv."""
+    """Which names rotation gives to ``path``: pay.csv.1 and pay.csv-2026-01-31.gz, and also pay-2026-01-31.csv."""
 
     def __init__(self, path: Path) -> None:
         self._behind = re.compile(re.escape(path.name) + DIGITS + PACKED)

@@ -57,7 +57,7 @@ class FileSource(BaseSource):
     read until nothing was added to it for 60 s; a last line without a line feed is then left out. After a restart, it
     is looked for in its folder, also as a copy or packed (.gz, .xz, .bz2, .zst); then come files of later rotations,
     in the order of their last change, and then the file itself. Files of rotation have the name with digits behind it,
-    such as pay.csv.1 and pay.csv-20260131; or before the suffix, such as pay-20260131.csv.
+    such as pay.csv.1 and pay.csv-2026-01-31; or before the suffix, such as pay-2026-01-31.csv.
 
     If the file is truncated or overwritten, and its folder has a copy of what it had, the rest of the copy is read
     first. Without one, lines may be missing: see SourceGapError below. All this is logged as warnings. What rotation
