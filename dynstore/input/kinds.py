@@ -24,6 +24,7 @@ __all__ = [
     "is_taken",
     "kind_of",
     "named_type",
+    "on_device",
     "refusal",
 ]
 
