@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from dynstore import gts
-from dynstore.bars import show_progress
 from dynstore.benchmarks.out_of_core import main as compare_ways
 from dynstore.errors import InputTypeError
-from tests.test_imports import loaded_by
+from dynstore.terminal import show_progress
+from tests.project.test_imports import loaded_by
 
 EDGES = [0, 1, 2, 2, 3], [1, 2, 3, 0, 4]
 

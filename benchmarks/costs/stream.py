@@ -147,7 +147,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
             watch.start()
             window.slide(batch)
             for monitor in monitors:
-                monitor.at_boundary(Moment())
+                monitor.answer(Moment())
             times.append(watch.lap())
     for monitor in monitors:
         monitor.close()

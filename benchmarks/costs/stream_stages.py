@@ -33,7 +33,7 @@ IN_STREAM = ("read", "copy", "wait", "update", "monitors")
 
 
 def make_monitors(graph: DynamicGraph, names: Sequence[str]) -> list[StreamMonitor]:
-    """Return monitors as a stream has them; ``at_boundary(Moment())`` brings one up to date."""
+    """Return monitors as a stream has them; ``answer(Moment())`` brings one up to date."""
     meter = Meter()
     return [StreamMonitor(graph, name, None, 1, None, True, 0.0, {}, meter) for name in names]
 
@@ -65,7 +65,7 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
             times["window"].append(max(0.0, watch.lap() - times["update"][-1]))
             answered = 0.0
             for monitor in monitors:
-                monitor.at_boundary(Moment())
+                monitor.answer(Moment())
                 answered += 0.0 if monitor.latest is None else monitor.latest.ms
             times["answers"].append(max(0.0, watch.lap() - answered))
             times["monitors"].append(answered)

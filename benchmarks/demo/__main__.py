@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dynstore.backend import get_backend
-from dynstore.bars import show_progress
 from dynstore.benchmarks.demo.page import best_figure, render_story
 from dynstore.benchmarks.demo.story import Story, run_story
 from dynstore.benchmarks.module_command import run_as_command
@@ -21,7 +20,7 @@ from dynstore.benchmarks.outputs import check_outputs, write_outputs
 from dynstore.benchmarks.reports.summary import format_ms, format_ratio
 from dynstore.benchmarks.schema import make_document
 from dynstore.datasets.names import is_generated, resolve
-from dynstore.terminal import open_console
+from dynstore.terminal import open_console, show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console

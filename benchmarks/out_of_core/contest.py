@@ -22,12 +22,12 @@ from dynstore.algorithms.paged import (
     triangle_count,
     weakly_connected_components,
 )
-from dynstore.bars import show_progress
 from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS, SlottedPages
 from dynstore.benchmarks.rmat_pieces import INTO, OUT
 from dynstore.benchmarks.timing import quiet, time_call
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.resident import ResidentPages
+from dynstore.terminal import show_progress
 
 if TYPE_CHECKING:
     from dynstore.benchmarks.rmat_pieces import RmatGraph

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dynstore.bars import show_progress
 from dynstore.cli.shared import (
     COMMENT_HELP,
     DELIMITER_HELP,
@@ -24,6 +23,7 @@ from dynstore.cli.shared import (
     read_delimiter,
 )
 from dynstore.errors import DynstoreError, InputError, without_secrets
+from dynstore.terminal import show_progress
 
 __all__ = ["EXAMPLES", "bench"]
 

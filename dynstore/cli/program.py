@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dynstore.bars import show_progress
 from dynstore.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
 from dynstore.cli.bench_command import bench
 from dynstore.cli.log_commands import export, log
@@ -17,7 +16,7 @@ from dynstore.cli.shared import DEVICE_HELP, check_device, say
 from dynstore.cli.stream_command import EXAMPLES as STREAM_EXAMPLES
 from dynstore.cli.stream_command import stream
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError, without_secrets
-from dynstore.terminal import visible
+from dynstore.terminal import show_progress, visible
 
 __all__ = ["app", "info", "main", "warmup"]
 

@@ -222,6 +222,8 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({str(self.path)!r}, sync={self.sync!r}, {self.graph!r})"
 
+    # ------------------------------------------------------------------ what is there
+
     @property
     def position(self) -> bytes | None:
         """The position that was stored with an update last; None if there is none."""
@@ -289,6 +291,8 @@ class Database:
         wanted = check_count("at", "version", version)
         with self._turn:
             return restore("at", self.path, self._manifest, self._device, self.graph.frames, wanted)
+
+    # ------------------------------------------------------------------ updates
 
     def make(self, change: Change, update: Callable[[], R]) -> R:
         """Log an update, then make it. If it raises, its record is cut off again.
@@ -440,7 +444,8 @@ class Database:
 
 
 def _positive(name: str, value: int) -> int:
-    if (count := check_count("open", name, value, least=1)) is None:
+    count = check_count("open", name, value, least=1)
+    if count is None:
         raise InputTypeError(f"open: {name} is None; wanted an integer")
     return count
 

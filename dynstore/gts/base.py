@@ -12,6 +12,7 @@ from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.gts.streaming import ATTRIBUTES, TECHNIQUES, Settings
 from dynstore.gts.topology import PagedTopology
 from dynstore.input.frames import check_frames, make_frame
+from dynstore.input.kinds import on_device
 
 if TYPE_CHECKING:
     from dynstore.typing import Array, Device, Frame, Frames
@@ -41,7 +42,7 @@ class Engine:
 
     def _read_vertices(self, caller: str, what: str, vertices: Any) -> np.ndarray:
         """Return vertices, ascending; one that is given twice is there twice. Refuse what is none."""
-        if hasattr(vertices, "__cuda_array_interface__"):
+        if on_device(vertices):
             vertices = self.backend.to_host(self.backend.asarray(vertices))
         found = np.sort(np.asarray(vertices), axis=None)
         if found.dtype.kind not in "iu":

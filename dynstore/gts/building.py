@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dynstore.arguments import check_flag
-from dynstore.bars import show_progress
 from dynstore.errors import InputError, LimitError, UnweightedGraphError
 from dynstore.graph import AnyGraph, DynamicGraph
 from dynstore.gts.cpu.writing import k_assign_pages, k_write_pages
 from dynstore.gts.formats import PageFormat
 from dynstore.gts.topology import PagedTopology
+from dynstore.terminal import show_progress
 from dynstore.typing import MAX_INT32
 
 __all__ = ["build", "build_from_rows"]

@@ -11,12 +11,12 @@ import numpy as np
 from dynstore.algorithms.centrality.api import draw_sources, scale_factors
 from dynstore.algorithms.link_analysis.api import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
-from dynstore.bars import show_progress
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse
 from dynstore.gts.base import Engine, read_settings
 from dynstore.gts.streaming import RunReport, Streamer
 from dynstore.input.frames import make_frame
+from dynstore.terminal import show_progress
 
 if TYPE_CHECKING:
     from dynstore.gts.topology import PagedTopology

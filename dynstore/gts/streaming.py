@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.bars import ignore_progress
 from dynstore.gts.groups import Group, list_groups
 from dynstore.gts.links import make_link
 from dynstore.gts.page_cache import PageCache
+from dynstore.terminal import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dynstore.backend import Backend
-    from dynstore.bars import Advance
     from dynstore.gts.topology import PagedTopology
+    from dynstore.terminal import Advance
     from dynstore.typing import Array
 
 __all__ = ["ATTRIBUTES", "TECHNIQUES", "RunReport", "Settings", "Streamer"]

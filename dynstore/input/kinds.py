@@ -23,6 +23,7 @@ __all__ = [
     "is_of",
     "is_taken",
     "kind_of",
+    "kind_of_name",
     "named_type",
     "on_device",
     "refusal",
@@ -93,17 +94,17 @@ NUMPY_KINDS: dict[str, Kind] = {
     "i": "integers", "u": "integers", "f": "floats", "b": "booleans", "U": "strings", "T": "strings", "S": "bytes",
     "M": "date-times", "m": "lengths of time", "c": "complex numbers", "V": "nested values", "O": "objects",
 }  # fmt: skip
-# What the name of a dtype of polars or cuDF begins with; the first that fits counts.
+# What the name of a dtype of polars or cuDF begins with; the longest that fits counts, as "struct" begins with "str".
 _NAMES: tuple[tuple[str, Kind], ...] = (
     ("Int", "integers"), ("UInt", "integers"), ("int", "integers"), ("uint", "integers"),
     ("Float", "floats"), ("float", "floats"), ("Decimal", "decimals"), ("decimal", "decimals"),
     ("Bool", "booleans"), ("bool", "booleans"),
-    ("struct", "nested values"), ("String", "strings"), ("Utf8", "strings"), ("str", "strings"), ("object", "strings"),
+    ("String", "strings"), ("Utf8", "strings"), ("str", "strings"), ("object", "strings"),
     ("Categorical", "categories"), ("Enum", "categories"), ("category", "categories"),
     ("Datetime", "date-times"), ("datetime64", "date-times"), ("Date", "dates"),
     ("Time", "times of day"), ("Duration", "lengths of time"), ("timedelta64", "lengths of time"),
     ("Binary", "bytes"), ("List", "nested values"), ("Array", "nested values"), ("Struct", "nested values"),
-    ("list", "nested values"), ("interval", "nested values"), ("Null", "nulls"),
+    ("list", "nested values"), ("struct", "nested values"), ("interval", "nested values"), ("Null", "nulls"),
 )  # fmt: skip
 
 
@@ -147,12 +148,22 @@ def kind_of(column: Any) -> Kind:
     if is_of(column, "polars") or is_of(column, "cudf"):
         if name.startswith("Object"):
             return "objects"
-        return next((kind for start, kind in _NAMES if name.startswith(start)), "other objects")
+        return kind_of_name(name)
     if hasattr(dtype, "kind") and hasattr(column, "isna"):  # pandas: masked, sparse, strings, periods, intervals
         if name.startswith(("period", "interval")):
             return "other objects"
         return "strings" if name.startswith("str") else NUMPY_KINDS.get(dtype.kind, "other objects")
     return "objects"
+
+
+def kind_of_name(name: str) -> Kind:
+    """Return the kind of a dtype of polars or cuDF by its name.
+
+    >>> kind_of_name("interval[int64, right]"), kind_of_name("int64"), kind_of_name("struct")
+    ('nested values', 'integers', 'nested values')
+    """
+    fitting = [(len(start), kind) for start, kind in _NAMES if name.startswith(start)]
+    return max(fitting)[1] if fitting else "other objects"
 
 
 def is_of(column: Any, library: str) -> bool:

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from dynstore.arguments import check_name
-from dynstore.bars import Advance, show_progress
 from dynstore.errors import InputError, InputTypeError, type_name, without_secrets
 from dynstore.io.columns import ColumnChoice
 from dynstore.io.dialects import SAMPLE_BYTES, DialectChoice
@@ -27,6 +26,7 @@ from dynstore.io.packing import open_unpacked
 from dynstore.io.tables import read_arrow, read_json_file
 from dynstore.io.text import PIECE_BYTES, Read, read_text
 from dynstore.io.text_values import IdKind
+from dynstore.terminal import Advance, show_progress
 
 __all__ = ["read_events"]
 

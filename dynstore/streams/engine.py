@@ -275,7 +275,7 @@ class Engine(Reading):
         begun = perf_counter()
         for monitor in self.monitors:
             if monitor.length in passed:
-                monitor.at_boundary(self.moment(), shown_time(passed[monitor.length], self.dated))
+                monitor.answer(self.moment(), shown_time(passed[monitor.length], self.dated))
         self.meter.stage("monitors", begun)
 
     def _finish(self, taken: Taken, late: int, done: Position, moment: Moment) -> None:

@@ -173,18 +173,18 @@ class StreamMonitor:
         self._batches += not last
         is_due = self.length is None and self._batches >= self._every
         if is_due or (last and self._batches):
-            self.at_boundary(moment)
+            self.answer(moment)
 
-    def at_boundary(self, moment: Moment, boundary: Any = None) -> None:
-        """Answer for the present version."""
+    def answer(self, moment: Moment, boundary: Any = None) -> None:
+        """Answer for the present version; ``boundary``: the full hour that the answer is for."""
         self._batches = 0
         try:
-            self._answer(moment, boundary)
+            self._bring_up(moment, boundary)
         except Exception as error:
             self._meter.error(f"{self.name} could not be brought up to date: {error}")
             _log.warning("Stream: %s could not be brought up to date: %s", self.name, error)
 
-    def _answer(self, moment: Moment, boundary: Any) -> None:
+    def _bring_up(self, moment: Moment, boundary: Any) -> None:
         begun = perf_counter()
         if self._monitor is None:
             self._monitor = self._graph.track(self.name, **self._params)

@@ -123,12 +123,18 @@ class Reading:
 
     def _seek(self, position: Any) -> bool:
         """Go on at a position; return False if it was behind a gap."""
+        gap = self._gap_at(position)
+        if gap is not None:
+            self._pass_gap(gap)
+        return gap is None
+
+    def _gap_at(self, position: Any) -> SourceGapError | None:
+        """Go on at a position, or return the gap that the source has there."""
         try:
             self._source.seek(position)
         except SourceGapError as gap:
-            self._pass_gap(gap)
-            return False
-        return True
+            return gap
+        return None
 
     def _begin(self) -> None:
         """Note where the source begins: a batch may end within the first rows that it brings."""
@@ -141,13 +147,15 @@ class Reading:
             self._pass_gap(gap)
 
     def _pass_gap(self, gap: SourceGapError) -> None:
-        """Go on behind a gap of the source, or raise it."""
-        if self._limits.on_gap == "raise":
-            raise gap
-        self.meter.note_gap(gap.count)
-        _log.warning("Stream: %s; the stream goes on behind it", gap)
-        self._source.seek(gap.resume)
-        self.pending.put(self._rows.nothing(), gap.resume)  # a batch may end within the rows that come next
+        """Go on behind a gap of the source, and behind the one that this shows; or raise it."""
+        found: SourceGapError | None = gap
+        while found is not None and not self._stopping:
+            if self._limits.on_gap == "raise":
+                raise found
+            self.meter.note_gap(found.count)
+            _log.warning("Stream: %s; the stream goes on behind it", found)
+            resume, found = found.resume, self._gap_at(found.resume)
+            self.pending.put(self._rows.nothing(), resume)  # a batch may end within the rows that come next
 
     def _await_room(self) -> int:
         """Wait until there is room for rows, and return for how many; none if the stream is stopping."""

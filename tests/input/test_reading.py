@@ -203,6 +203,7 @@ CASES: dict[str, Case] = {
     "cuDF datetime64": Case("date-times", lambda: cudf().Series(np.array([2, 0, 2], "M8[s]")), MOMENTS),
     "cuDF timedelta64": Case("lengths of time", lambda: cudf().Series(np.array([2, 0, 2], "m8[s]")), NONE),
     "cuDF list": Case("nested values", lambda: cudf().Series([[1], [2], [1]]), NONE),
+    "cuDF interval": Case("nested values", lambda: cudf().Series(cudf().interval_range(0, 3, periods=3)), NONE),
     "cuDF struct": Case("nested values", lambda: cudf().Series([{"x": 1}, {"x": 2}, {"x": 1}]), NONE),
 }
 OTHERS = np.arange(10, 13)  # the other end of each edge

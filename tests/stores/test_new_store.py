@@ -16,7 +16,7 @@ from dynstore.stores import STORES, get_store
 from dynstore.testing.contract import CoreContract, StoreContract
 from dynstore.testing.faults import for_every_kernel
 from dynstore.testing.pair import Pair
-from tests.test_layers import MAX_LINES, problems
+from tests.project.test_layers import MAX_LINES, problems
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "internals" / "new-store.md").read_text(encoding="utf-8")

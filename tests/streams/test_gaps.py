@@ -91,6 +91,25 @@ def crash_within(tmp_path: Path, source: Scripted, batches: int, monkeypatch: py
             stream.run()
 
 
+class Holes(Scripted):
+    """Has a gap behind a gap."""
+
+    def seek(self, position: Any) -> None:
+        if position == 5:
+            raise SourceGapError("Holes: batch 6 is gone", 6, 6, 1, 7)
+        super().seek(position)
+
+
+def test_a_gap_behind_a_gap_is_passed_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    G, source = graph(), Holes(ROWS[0], gap(), ROWS[2], ends=True)
+    progress = Stream(G, source, on_gap="continue").run()
+    assert pairs_of(G) == {(0, 1), (5, 6)}
+    assert (progress.gaps, progress.lost) == (2, 4)
+    assert source.sought == [7]
+    with pytest.raises(SourceGapError, match="batches 3 to 5"):
+        Stream(graph(), Holes(ROWS[0], gap(), ROWS[2], ends=True)).run()
+
+
 TOGETHER = [(5, 6), (6, 7), (7, 8)]
 
 
@@ -114,7 +133,7 @@ class Beginning(Scripted):
 
 
 def test_a_batch_that_ends_within_the_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source is asked whether it still has them."""
+    """The stream goes on where the source began, if the source still has that."""
     crash_within(tmp_path, Beginning(TOGETHER, ends=True), 1, monkeypatch)
     with dynstore.open(tmp_path, device="cpu") as db:
         assert pairs_of(db.graph) == {(5, 6)}

@@ -10,7 +10,6 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from dynstore.streams.sources.file_places import (
     COPY_BYTES,
-    DoneFile,
     FolderChangedError,
     ListedFile,
     Place,
@@ -36,8 +35,8 @@ class Arranged(NamedTuple):
         In the order of reading; that which has the name comes last.
     current : (int, int) or None
         The node of the file that has the name; None if there is none now.
-    done : list of DoneFile
-        Files beside it that are not to be read.
+    done : list of Place
+        The first bytes of files beside it that are not to be read.
     missing : list of Place
         Known places of which no file is left.
     new : int
@@ -48,15 +47,13 @@ class Arranged(NamedTuple):
 
     files: list[TailedFile]
     current: tuple[int, int] | None
-    done: list[DoneFile]
+    done: list[Place]
     missing: list[Place]
     new: int
     names: dict[Path, tuple[int, int]]
 
 
-def arrange(
-    path: Path, known: Sequence[Place | TailedFile], done: Sequence[DoneFile] | None, opener: Opener
-) -> Arranged:
+def arrange(path: Path, known: Sequence[Place | TailedFile], done: Sequence[Place] | None, opener: Opener) -> Arranged:
     """Find the files that are to be read.
 
     First each known place looks for its file: by its node, then by its content, as the file may have been copied and
@@ -69,7 +66,7 @@ def arrange(
         The name.
     known : sequence of Place or TailedFile
         What is being read, the oldest first.
-    done : sequence of DoneFile, or None
+    done : sequence of Place, or None
         What is not to be read; None: all that has a name of rotation and is not known.
     opener : callable
         Makes a TailedFile of a path, a node, an open file and a byte.
@@ -113,7 +110,7 @@ class _Search:
         for file in self._opened:
             file.file.close()
 
-    def all(self, done: Sequence[DoneFile] | None) -> Arranged:
+    def all(self, done: Sequence[Place] | None) -> Arranged:
         """Find all files."""
         for number in range(len(self._places)):
             self._find_node(number)
@@ -123,14 +120,14 @@ class _Search:
                 self._find_content(number)
         names = RotatedNames(self._path)
         within = done is None or any(names.are_within(file.path.name) for file in self._listed_as.values())
-        kept = [file.done() for number, file in self._listed_as.items() if number not in self._files]
-        kept += [file.done() for file in self._find_done(done, names)]
+        kept = [file.begin() for number, file in self._listed_as.items() if number not in self._files]
+        kept += [file.begin() for file in self._find_done(done, names)]
         unread = []
         for file in sorted(self._left, key=lambda file: file.order):
             if file is self._current or not names.have(file.path.name, within):
                 continue
             if goes_on and self._is_copy_of_current(file):
-                kept.append(file.done())
+                kept.append(file.begin())
             else:
                 unread.append(file)
         if self._current in self._left:
@@ -148,12 +145,14 @@ class _Search:
     def _find_node(self, number: int) -> None:
         """Take the file of a place that has the same node."""
         place, handle = self._places[number], self._handles[number]
-        for listed in [listed for listed in self._left if listed.node == place.node]:
-            if handle is None:
-                if (file := listed.open_at(place)) is not None:
-                    self._take(number, listed, self._open(listed, file, place.byte))
-            elif handle.is_unchanged():
+        listed = next((listed for listed in self._left if listed.node == place.node), None)
+        if listed is None:
+            return
+        if handle is not None:
+            if handle.is_unchanged():
                 self._take(number, listed, handle)
+        elif (file := listed.open_at(place)) is not None:
+            self._take(number, listed, self._open(listed, file, place.byte))
 
     def _find_content(self, number: int) -> None:
         """Take a file that has the same bytes before a place; or the open file, if it only has no name any more."""
@@ -190,7 +189,7 @@ class _Search:
             return None
         return self._open(listed, file, 0)
 
-    def _find_done(self, done: Sequence[DoneFile] | None, names: RotatedNames) -> list[ListedFile]:
+    def _find_done(self, done: Sequence[Place] | None, names: RotatedNames) -> list[ListedFile]:
         """Take the files that are done."""
         found = []
         others = [file for file in self._left if file is not self._current]
@@ -227,9 +226,9 @@ class _Search:
         return True
 
 
-def _is_same_file(done: DoneFile, listed: ListedFile) -> bool:
-    return done.node == listed.node and done.may_have_grown_to(listed.head)
+def _is_same_file(done: Place, listed: ListedFile) -> bool:
+    return done.node == listed.node and done.fits_head(listed.head)
 
 
-def _is_same_content(done: DoneFile, listed: ListedFile) -> bool:
-    return done.is_copied_as(listed.head)
+def _is_same_content(done: Place, listed: ListedFile) -> bool:
+    return done.has_head(listed.head)

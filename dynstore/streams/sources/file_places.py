@@ -19,7 +19,6 @@ from dynstore.io.packing import is_packed, open_unpacked
 __all__ = [
     "HEAD_BYTES",
     "TAIL_BYTES",
-    "DoneFile",
     "FolderChangedError",
     "ListedFile",
     "Place",
@@ -47,7 +46,7 @@ class Place(NamedTuple):
     """A byte of a file, and what the file is recognised by.
 
     The head is that of all bytes that were seen, also of those that were not read yet: so a file of which nothing was
-    read is recognised, too. The tail ends at the byte.
+    read is recognised, too. The tail ends at the byte. Of a file that is not to be read, there is a place at byte 0.
     """
 
     byte: int
@@ -57,6 +56,11 @@ class Place(NamedTuple):
     head_checksum: int
     tail_bytes: int
     tail_checksum: int
+
+    @classmethod
+    def of(cls, node: tuple[int, int], head: bytes, byte: int = 0, tail: bytes = b"") -> Place:
+        """Return a place in a file with a node, some first bytes, and some last bytes before the place."""
+        return cls(byte, *node, *signature(head), *signature(tail))
 
     @property
     def node(self) -> tuple[int, int]:
@@ -73,30 +77,12 @@ class Place(NamedTuple):
         """Whether a file that begins with these bytes may be the one."""
         return signature(head[: self.head_bytes]) == (self.head_bytes, self.head_checksum)
 
-
-class DoneFile(NamedTuple):
-    """A file of an earlier rotation that is not to be read: it was read, or was there before the first row."""
-
-    device: int
-    inode: int
-    head_bytes: int
-    head_checksum: int
-
-    @property
-    def node(self) -> tuple[int, int]:
-        """The file of the file system."""
-        return self.device, self.inode
-
-    def may_have_grown_to(self, head: bytes) -> bool:
-        """Whether a file of the same node is still this one."""
-        return signature(head[: self.head_bytes]) == (self.head_bytes, self.head_checksum)
-
-    def is_copied_as(self, head: bytes) -> bool:
-        """Whether a file of another node is a copy of this one: then their first 4096 bytes, or all, are the same."""
+    def has_head(self, head: bytes) -> bool:
+        """Whether the first 4096 bytes, or all, are the same: then the file is this one, or a copy of it."""
         return bool(head) and signature(head) == (self.head_bytes, self.head_checksum)
 
 
-def read_position(position: Any) -> tuple[list[Place], list[DoneFile]]:
+def read_position(position: Any) -> tuple[list[Place], list[Place]]:
     """Return the places of a position, in the order of reading, and the files that are not to be read.
 
     Raises
@@ -105,8 +91,7 @@ def read_position(position: Any) -> tuple[list[Place], list[DoneFile]]:
         If it is no position of a file.
     """
     try:
-        places = [Place(*each) for each in position["files"]]
-        done = [DoneFile(*each) for each in position["done"]]
+        places, done = ([Place(*each) for each in position[name]] for name in ("files", "done"))
         if all(isinstance(number, int) and number >= 0 for each in (*places, *done) for number in each):
             return places, done
     except (KeyError, TypeError):
@@ -145,9 +130,9 @@ class ListedFile:
         except (OSError, DynstoreError):
             return b""
 
-    def done(self) -> DoneFile:
-        """Return what the file is recognised by when it is not to be read."""
-        return DoneFile(*self.node, *signature(self.head))
+    def begin(self) -> Place:
+        """Return the place at its first byte."""
+        return Place.of(self.node, self.head)
 
     def open(self) -> BinaryIO | None:
         """Open the file without a buffer, unpacked; None if that cannot be done.

@@ -20,7 +20,6 @@ from dynstore.io.text_values import TextBatch
 from dynstore.streams.sources.base import BaseSource
 from dynstore.streams.sources.file_chain import Arranged, arrange
 from dynstore.streams.sources.file_places import (
-    DoneFile,
     FolderChangedError,
     Place,
     end_of_line,
@@ -118,7 +117,7 @@ class FileSource(BaseSource):
             raise InputError(f"FileSource: cannot open {str(self._path)!r}: {error.strerror}") from error
         self._files: list[TailedFile] = []  # in the order of reading; the one that has the name comes last
         self._current: tuple[int, int] | None = None  # the node of the one that has the name
-        self._done: list[DoneFile] = []  # files beside it that are not to be read
+        self._done: list[Place] = []  # files beside it that are not to be read
         self._folder_time = 0  # when its names were last known to be those of the list
         self._use(self._look([], None))
 
@@ -231,7 +230,7 @@ class FileSource(BaseSource):
                 if file.unfinished:
                     said = "FileSource: %s: the last line, of %d bytes, has no end and is left out"
                     _log.warning(said, file.where, file.unfinished)
-                self._done.append(file.done())
+                self._done.append(file.begin())
                 self._files.remove(file)
                 file.file.close()
         return lines
@@ -256,7 +255,7 @@ class FileSource(BaseSource):
             self._folder_time = folder.st_mtime_ns
         return names != self._names
 
-    def _look(self, known: Sequence[Place | TailedFile], done: Sequence[DoneFile] | None) -> Arranged:
+    def _look(self, known: Sequence[Place | TailedFile], done: Sequence[Place] | None) -> Arranged:
         """Return the files that are to be read, once their names rest."""
         for _ in range(LOOKS):
             try:
@@ -271,7 +270,7 @@ class FileSource(BaseSource):
         """Go on after a rotation; or after a file was truncated or overwritten, in a copy of it."""
         found = self._look(self._files, self._done)
         if found.missing:
-            self.truncations += changed is not None
+            self.truncations += 0 if changed is None else 1
             raise self._gap(found, changed)
         if found.current == self._current:
             self.truncations += found.new
@@ -317,17 +316,18 @@ class FileSource(BaseSource):
         place, resume = found.missing[0], _position(found.files, found.done)
         known = changed.seen - place.byte if changed is not None and changed.node == place.node else 0
         why = "that file was replaced"
-        if found.current == place.node:
-            size = self._path.stat().st_size
-            why = f"it has {size} bytes now: it was truncated"
-            if size >= place.byte:
-                why = "it was overwritten with other content"
         for file in found.files:
+            if file.node == place.node:
+                size = file.status().st_size
+                why = "it was overwritten with other content"
+                if size < place.byte:
+                    why = f"it has {size} bytes now: it was truncated"
             if file not in self._files:
                 file.file.close()
+        others = f"; so are those of {len(found.missing) - 1} files that had its name" if found.missing[1:] else ""
         return SourceGapError(
             f"FileSource: cannot go on at byte {place.byte} of {str(self._path)!r}: {why}, and no file in its folder "
-            "has what was read; lines that came behind that byte are missing",
+            f"has what was read; lines that came behind that byte are missing{others}",
             place.byte,
             place.byte + known if known else None,
             known or None,
@@ -385,7 +385,7 @@ class FileSource(BaseSource):
 
 
 def _position(
-    files: Sequence[TailedFile], done: Sequence[DoneFile], places: Mapping[int, Place] | None = None
+    files: Sequence[TailedFile], done: Sequence[Place], places: Mapping[int, Place] | None = None
 ) -> dict[str, Any]:
     """Return a position; ``places`` has the place in a file by its id, if it is not that behind its last line.
 

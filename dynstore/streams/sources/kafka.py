@@ -37,7 +37,8 @@ class KafkaSource(MessageSource):
 
     If messages are gone before they were read, or the topic was made anew, the source raises
     :class:`dynstore.errors.SourceGapError`; its ``count`` is of offsets, of which compaction and transactions leave
-    some empty. The topic's id is asked for behind each fetch, so no message of another topic is taken for one of this.
+    some empty. The source asks for the topic's id after each fetch, so it takes no message of another topic for one of
+    this.
     If the broker gives no id (Kafka before 3.1, or a client without the right to describe), only offsets tell that the
     topic was made anew.
 
@@ -308,7 +309,7 @@ class KafkaSource(MessageSource):
     def _is_same_topic(self) -> bool:
         """Return whether the topic still has the id that the offsets belong to.
 
-        It is asked behind each fetch: librdkafka goes on at the old offsets when a topic was made anew. An id never
+        This comes after each fetch: librdkafka goes on at the old offsets when a topic was made anew. An id never
         comes back, so what was fetched before belongs to this one.
         """
         if self._id is None:
@@ -401,7 +402,7 @@ class KafkaSource(MessageSource):
             self._commit_failed = error is not None
             self._owed = self._owed if error is not None else None
         if error is not None:
-            _log.warning("KafkaSource: the group of %s could not be told its offsets: %s", self._topic, error)
+            _log.warning("KafkaSource: the offsets of the group of %s could not be committed: %s", self._topic, error)
 
     def pause(self, on: bool) -> None:
         """Stop or resume fetching."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.errors import FileFormatError
 from dynstore.io.dialects import SAMPLE_BYTES
-from dynstore.streams.sources.file_places import HEAD_BYTES, TAIL_BYTES, DoneFile, Place, read_at, signature
+from dynstore.streams.sources.file_places import HEAD_BYTES, TAIL_BYTES, Place, read_at
 
 __all__ = ["MAX_READ", "ChangedError", "Lines", "Read", "TailedFile"]
 
@@ -86,12 +86,12 @@ class TailedFile:
         """Return the place behind the last line that was read."""
         return self._place(self.offset, self._tail)
 
-    def done(self) -> DoneFile:
-        """Return what the file is recognised by when it is not to be read any more."""
-        return DoneFile(*self.node, *signature(self._head))
+    def begin(self) -> Place:
+        """Return the place at its first byte."""
+        return Place.of(self.node, self._head)
 
     def _place(self, byte: int, tail: bytes) -> Place:
-        return Place(byte, *self.node, *signature(self._head), *signature(tail))
+        return Place.of(self.node, self._head, byte, tail)
 
     def lines(self, num_bytes: int, follow: bool, torn: bool, place_of: Callable[[Place], Any]) -> Lines | None:
         """Return the next whole lines, or None if there are none yet.

@@ -89,7 +89,7 @@ class Writer:
         self.file.close()
         sources = [int(source) for source in graph.to_pandas()["source"]]
         seen = set(sources)
-        assert seen <= set(range(self.count)), f"rows that nobody wrote: {sorted(seen - set(range(self.count)))[:5]}"
+        assert seen <= set(range(self.count)), f"rows not written: {sorted(seen - set(range(self.count)))[:5]}"
         return Result(len(self.truth - seen - (excused or set())), len(sources) - len(seen))
 
 

@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster of Kafka with all that it can be told to do; its Python package can only start it."""
+"""librdkafka's mock cluster of Kafka with all its functions; its Python package can only start it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from dynstore import Stream
 from dynstore.errors import SourceGapError, StreamError
 from dynstore.streams import FlightSource
 from dynstore.streams.sources import flight as module
-from tests.conftest import PROFILE
 from tests.streams.scripted import graph, pairs_of, wait_until
 from tests.streams.sources.flight_server import BATCHES, ROWS, Server
 from tests.streams.sources.proxy import Proxy
@@ -28,7 +27,6 @@ from tests.streams.sources.servers import free_port
 flight = pytest.importorskip("pyarrow.flight")
 
 ROOT = Path(__file__).resolve().parents[3]
-ROUNDS = 200 if PROFILE == "thorough" else 1  # of each fault
 
 
 @contextmanager
@@ -285,9 +283,3 @@ FAULTS: dict[str, Callable[[np.random.Generator, Path], tuple[int, int]]] = {
     "made anew": made_anew,
     "shorter": shorter,
 }
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults(fault: str, rng: np.random.Generator, tmp_path: Path) -> None:
-    for _ in range(ROUNDS):
-        assert FAULTS[fault](rng, tmp_path) == (0, 0)

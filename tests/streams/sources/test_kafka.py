@@ -19,13 +19,11 @@ import dynstore
 from dynstore import Stream
 from dynstore.errors import InputError, SourceGapError, StreamError
 from dynstore.streams import KafkaSource, encode
-from tests.conftest import PROFILE
 from tests.streams.scripted import graph, pairs_of, wait_until
 from tests.streams.sources.kafka_mock import MockCluster
 from tests.streams.sources.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[3]
-ROUNDS = 200 if PROFILE == "thorough" else 1  # of each fault
 QUICK = {
     "reconnect_backoff_ms": 10,
     "reconnect_backoff_max_ms": 50,
@@ -514,9 +512,3 @@ FAULTS: dict[str, Callable[[np.random.Generator, Path], tuple[int, int]]] = {
     "poison": poison,
     "duplicate": duplicate,
 }
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults(fault: str, rng: np.random.Generator, tmp_path: Path) -> None:
-    for _ in range(ROUNDS):
-        assert FAULTS[fault](rng, tmp_path) == (0, 0)

@@ -15,14 +15,14 @@ import pytest
 
 from tests.conftest import FIXED_SEED, _in_order
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def seeds_of(**environment: str) -> set[str]:
     """Return the seeds that a run prints: at its beginning, and at its end."""
     kept = {name: value for name, value in os.environ.items() if name != "DYNSTORE_TEST_SEED"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--collect-only", "-m", "draws", "tests/test_seeds.py"],
+        [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--collect-only", "-m", "draws", __file__],
         cwd=ROOT, env={**kept, **environment}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ import pytest
 
 import dynstore
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def loaded_by(code: str) -> set[str]:

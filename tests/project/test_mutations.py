@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.mutations.places import MUTATIONS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_mutation_has_its_place() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
     "dynstore": ROOT / "dynstore",
     "dynstore.algorithms": ROOT / "algorithms",
@@ -25,7 +25,7 @@ MAX_PARAMETERS = 8  # of a device function: arrays that go together are one reco
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
 LAYERS = [
     ("errors", "config", "files", "interrupts", "typing"),
-    ("arguments", "bars", "bits", "caches", "compilations", "locks", "pinned_memory", "pins", "scratch", "terminal"),
+    ("arguments", "bits", "caches", "compilations", "locks", "pinned_memory", "pins", "scratch", "terminal"),
     ("host_compiler",),
     ("cuda",),
     ("backend",),
@@ -102,7 +102,7 @@ LIBRARIES = {
     "pylibcudf": ("input.frames", "adapters"),
     "pylibcugraph": ("adapters", "benchmarks"),
     "pytest": ("testing",),
-    "rich": ("bars", "cli", "benchmarks", "terminal"),
+    "rich": ("cli", "benchmarks", "terminal"),
     "rmm": ("adapters", "benchmarks"),
     "scipy": ("adapters", "benchmarks"),
     "torch": ("adapters.pyg",),

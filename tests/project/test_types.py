@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FRAME = "dynstore.typing.Frame"
 GRAPH = "dynstore.graph.dynamic.DynamicGraph"
 ARRAYS = "tuple[Any, Any]"
