@@ -131,7 +131,7 @@ def test_answers_are_those_of_a_stream_without_a_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options, windowed, deletes = kind
-    answer, found = StreamMonitor._answer, list[Any]()
+    answer, found = StreamMonitor._bring_up, list[Any]()
 
     def noting(self: StreamMonitor, moment: Moment, boundary: Any) -> None:
         answer(self, moment, boundary)
@@ -140,7 +140,7 @@ def test_answers_are_those_of_a_stream_without_a_log(
         result = (frame.to_pandas() if hasattr(frame, "to_pandas") else frame).to_dict("list")
         found.append((self.latest.version, moment.event_time, result))
 
-    monkeypatch.setattr(StreamMonitor, "_answer", noting)
+    monkeypatch.setattr(StreamMonitor, "_bring_up", noting)
     count = 60 if device == "cpu" else 24
     rows: dict[str, Any] = {name: rng.integers(0, 14, count) for name in ("source", "destination")}
     if options.get("renumber"):
@@ -187,7 +187,7 @@ def test_a_monitor_that_fails_meanwhile_harms_no_update(tmp_path: Path, monkeypa
     def fail(self: StreamMonitor, *given: Any) -> None:
         raise MemoryError("none is left for answers")
 
-    monkeypatch.setattr(StreamMonitor, "_answer", fail)
+    monkeypatch.setattr(StreamMonitor, "_bring_up", fail)
     with database(tmp_path / "db") as db:
         stream = Stream(db.graph, Scripted(*map(chain, range(5)), ends=True), batch_edges=4)
         stream.monitor("weakly_connected_components")

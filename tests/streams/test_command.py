@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,9 @@ def test_ctrl_c_ends_cleanly_after_what_has_come(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("0,1\n1,2\n")
     program = [sys.executable, "-m", "dynstore", "stream", str(tmp_path / "e.csv"), "--follow", "--device", "cpu"]
     root = Path(__file__).resolve().parents[2]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+    given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": root}
+    given["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background, shells ignore it
+    with subprocess.Popen(program, **given) as process:
         assert process.stdout is not None
         while " 2 rows" not in (line := process.stdout.readline()):
             assert line

@@ -231,7 +231,7 @@ def test_a_window_that_is_read_again_is_rebuilding(by: Any, tmp_path: Path) -> N
             name = "weakly_connected_components"
             stream.monitor(name, changed_only=False)
             monitor = stream._engine.monitors[0]
-            answer = monitor._answer
+            answer = monitor._bring_up
 
             def note(*given: Any) -> None:
                 answer(*given)
@@ -240,7 +240,7 @@ def test_a_window_that_is_read_again_is_rebuilding(by: Any, tmp_path: Path) -> N
                 if len(seen) == most:
                     raise SystemExit("the program dies")
 
-            monitor._answer = note  # type: ignore[method-assign]
+            monitor._bring_up = note  # type: ignore[method-assign]
             before = stream.progress().rebuilding, stream.ask(lambda g: 0).result(SOON).rebuilding
             if most < 1000:
                 with pytest.raises(SystemExit):

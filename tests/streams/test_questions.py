@@ -40,8 +40,8 @@ def test_every_so_many_batches_and_after_the_last(rng: np.random.Generator) -> N
     G, versions = graph(), []
     stream = Stream(G, ([pair] for pair in zip(range(7), range(1, 8), strict=True)), max_delay=0.0, batch_edges=1)
     monitor = stream.monitor("pagerank", lambda tick: time.sleep(0), every=3, changed_only=False)
-    answer = monitor._answer
-    monitor._answer = lambda *given: (answer(*given), versions.append(G.version))  # type: ignore[method-assign,assignment]
+    answer = monitor._bring_up
+    monitor._bring_up = lambda *given: (answer(*given), versions.append(G.version))  # type: ignore[method-assign,assignment]
     stream.run()
     assert versions == [3, 6, 7]
 

@@ -409,7 +409,9 @@ def cut(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
                 proxy.cut_after(6000)
                 wait_until(lambda part=part: stream.progress().applied >= part * total // 5, 60)
 
-        return run_noted(cluster, source_of(cluster, proxy.port, look_every=0.2), harm, set(range(total)))
+        found = run_noted(cluster, source_of(cluster, proxy.port, look_every=0.2), harm, set(range(total)))
+        assert proxy.cuts
+        return found
 
 
 def delayed(rng: np.random.Generator, tmp_path: Path) -> tuple[int, int]:
