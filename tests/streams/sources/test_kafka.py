@@ -234,18 +234,20 @@ def test_where_a_new_group_begins(cluster: MockCluster) -> None:
 
 def change_partitions(source: KafkaSource, change: Callable[[dict[int, Any]], None]) -> None:
     """Change what a source sees of its topic's partitions, where the mock cluster cannot change them."""
-    consumer = source._consumer
 
     class Changed:
+        def __init__(self, client: Any) -> None:
+            self._client = client
+
         def __getattr__(self, name: str) -> Any:
-            return getattr(consumer, name)
+            return getattr(self._client, name)
 
         def list_topics(self, topic: str, timeout: float) -> Any:
-            metadata = consumer.list_topics(topic, timeout=timeout)
+            metadata = self._client.list_topics(topic, timeout=timeout)
             change(metadata.topics[topic].partitions)
             return metadata
 
-    source._consumer = Changed()
+    source._consumer, source._admin = Changed(source._consumer), Changed(source._admin)
 
 
 def hide(source: KafkaSource, seen: list[int]) -> None:
