@@ -175,7 +175,7 @@ class _Search:
         self._left.remove(listed)
         self._listed_as[number] = listed
         if file is not None:
-            file.where = str(listed.path)
+            file.where, file.is_listed = str(listed.path), True  # an earlier look may have missed it
             self._files[number] = file
 
     def _open(self, listed: ListedFile, file: BinaryIO, byte: int) -> TailedFile:

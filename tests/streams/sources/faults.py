@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -127,6 +128,7 @@ def main(arguments: Any = None) -> int:
     parser.add_argument("--only", default="", help="sources whose name has this")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
+    logging.getLogger("dynstore").setLevel(logging.ERROR)  # what streams say of each fault
     print("| source | fault | rounds | rows lost | rows doubled | rounds failed | seconds |")
     print("|---|---|---|---|---|---|---|")
     outcomes = []

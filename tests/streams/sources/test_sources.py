@@ -27,6 +27,7 @@ from dynstore.errors import (
 )
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
 from dynstore.streams.messages import Message, Messages
+from dynstore.streams.sources import file_chain
 from tests.libraries import FRAMES, from_pandas
 from tests.streams.scripted import Scripted, graph, pairs_of, wait_until
 
@@ -216,6 +217,31 @@ def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pyt
         ["2"],
     ]
     source.close()
+
+
+def test_a_look_in_the_middle_of_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look misses a file that has two names in turn. The next look finds it, and the position knows it."""
+    file = tmp_path / "e.csv"
+    file.write_text("0,1\n")
+    source, look, missed = FileSource(file), file_chain.list_files, ["e.csv.1"]
+
+    def list_files(*asked: Any) -> Any:
+        left_out = missed.pop() if missed else ""
+        return [each for each in look(*asked) if each.path.name != left_out]
+
+    monkeypatch.setattr(file_chain, "list_files", list_files)
+    found = [source.poll(10, 0.1)]
+    file.rename(tmp_path / "e.csv.1")
+    file.write_text("1,2\n")
+    found += [source.poll(10, 0.1)]
+    assert [each[0].read(0, 1)["source"].tolist() for each in found if each is not None] == [["0"], ["1"]]
+    assert not missed
+    source.close()
+    again = FileSource(file)
+    assert found[1] is not None
+    again.seek(found[1][1])
+    assert again.poll(10, 0.1) is None
+    again.close()
 
 
 def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
