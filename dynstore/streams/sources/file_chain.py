@@ -74,13 +74,13 @@ def arrange(path: Path, known: Sequence[Place | TailedFile], done: Sequence[Plac
     Raises
     ------
     FolderChangedError
-        If a file was renamed, made or removed meanwhile. Nothing was changed.
+        If a file was renamed, made, removed or truncated meanwhile. Nothing was changed.
     """
     search = _Search(path, known, opener)
     with contextlib.ExitStack() as opened:
         opened.callback(search.close)
         found = search.all(done)
-        search.check()
+        search.check(found.files)
         opened.pop_all()
     return found
 
@@ -100,9 +100,14 @@ class _Search:
         self._listed_as: dict[int, ListedFile] = {}
         self._opened: list[TailedFile] = []
 
-    def check(self) -> None:
-        """See whether all names are still those of the same files."""
+    def check(self, files: Sequence[TailedFile]) -> None:
+        """See whether all names are still those of the same files, and the files still begin as they did.
+
+        A file that was truncated meanwhile would not be known as the origin of a copy, which would be read twice.
+        """
         if names_of(list_files(self._path, self._nodes)) != self._first:
+            raise FolderChangedError
+        if not all(file.is_unchanged() for file in files):
             raise FolderChangedError
 
     def close(self) -> None:

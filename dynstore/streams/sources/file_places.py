@@ -39,7 +39,7 @@ COPY_BYTES = 1 << 20
 
 
 class FolderChangedError(Exception):
-    """A file was renamed, made or removed while the folder was looked at."""
+    """A file was renamed, made, removed or truncated while the folder was looked at."""
 
 
 class Place(NamedTuple):

@@ -263,7 +263,8 @@ class FileSource(BaseSource):
             except FolderChangedError:
                 time.sleep(STEP_S)
         raise StreamError(
-            f"FileSource: files beside {str(self._path)!r} are renamed again and again; wanted {STEP_S} s without that"
+            f"FileSource: {str(self._path)!r}, or files beside it, are renamed or truncated again and again; wanted "
+            f"{STEP_S} s without that"
         )
 
     def _follow_change(self, changed: TailedFile | None) -> None:

@@ -110,7 +110,7 @@ class TailedFile:
         Raises
         ------
         ChangedError
-            If the file was truncated or overwritten; nothing is changed then.
+            If the file was truncated or overwritten; no line is read then.
         """
         if self._read is None:
             head = read_at(self.file, 0, SAMPLE_BYTES + 1)
@@ -133,7 +133,9 @@ class TailedFile:
                 raise FileFormatError(
                     f"{self.where}:{self._line_here()}: a line of more than {MAX_READ >> 20} MiB; wanted lines of rows"
                 )
+        known = self._head
         self.check()  # behind the reading: so these bytes follow those that were read before
+        self._check_read(known, data)
         end = data.rfind(b"\n") + 1
         if not end and data and torn:
             end = len(data)
@@ -163,6 +165,17 @@ class TailedFile:
         if read_at(self.file, self.offset - len(self._tail), len(self._tail)) != self._tail:
             raise ChangedError
         self._see(read_at(self.file, 0, HEAD_BYTES))
+
+    def _check_read(self, known: bytes, data: bytes) -> None:
+        """See whether what was read at the offset is still there, if it is among the first bytes of the file.
+
+        Else the file may have been truncated just behind the reading, where it has only a header in common with the one
+        that was read. What was read of that one tells it from others.
+        """
+        head = (known[: self.offset] + data)[:HEAD_BYTES]
+        if not self._head.startswith(head):
+            self._head = head if head.startswith(known[: len(head)]) else known
+            raise ChangedError
 
     def _see(self, head: bytes) -> None:
         if not head.startswith(self._head):

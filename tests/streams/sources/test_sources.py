@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
 import sys
 import threading
@@ -27,7 +29,7 @@ from dynstore.errors import (
 )
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
 from dynstore.streams.messages import Message, Messages
-from dynstore.streams.sources import file_chain
+from dynstore.streams.sources import file_chain, tailed_file
 from tests.libraries import FRAMES, from_pandas
 from tests.streams.scripted import Scripted, graph, pairs_of, wait_until
 
@@ -219,6 +221,33 @@ def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pyt
     source.close()
 
 
+@pytest.mark.parametrize("header", ["", "source,destination\n"])
+def test_a_file_is_truncated_just_behind_the_first_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str
+) -> None:
+    """Nothing was known of its rows before: the next look finds a file that has none, or other ones."""
+    file, look = tmp_path / "e.csv", tailed_file.read_at
+    file.write_text(header)
+    source = FileSource(file)
+    assert source.poll(10, 0.0) is None
+    file.write_text(header + "0,1\n1,2\n")
+    left = ["7,8\n"]
+
+    def read_at(opened: Any, first: int, count: int) -> bytes:
+        data = look(opened, first, count)
+        if count == 640 and left:  # the rows
+            (tmp_path / "e.csv.1").write_bytes(file.read_bytes())
+            file.write_text(header + left.pop())
+        return data
+
+    monkeypatch.setattr(tailed_file, "read_at", read_at)
+    found = [source.poll(10, 0.1) for _ in range(3)]
+    assert not left
+    read = [each[0].read(0, len(each[0]))["source"].tolist() for each in found if each is not None]
+    assert sorted(functools.reduce(operator.iadd, read, [])) == ["0", "1", "7"]
+    source.close()
+
+
 def test_a_look_in_the_middle_of_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look misses a file that has two names in turn. The next look finds it, and the position knows it."""
     file = tmp_path / "e.csv"
@@ -242,6 +271,27 @@ def test_a_look_in_the_middle_of_a_rename(tmp_path: Path, monkeypatch: pytest.Mo
     again.seek(found[1][1])
     assert again.poll(10, 0.1) is None
     again.close()
+
+
+def test_a_file_is_truncated_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look finds the copy, and cannot tell any more that it is one."""
+    file, names, left = tmp_path / "e.csv", file_chain.RotatedNames, ["7,8\n"]
+    file.write_text("0,1\n")
+    source = FileSource(file)
+    found = [source.poll(10, 0.1)]
+    (tmp_path / "e.csv.1").write_bytes(file.read_bytes())
+
+    def truncate(path: Path) -> Any:
+        if left:
+            file.write_text(left.pop())
+        return names(path)
+
+    monkeypatch.setattr(file_chain, "RotatedNames", truncate)
+    found += [source.poll(10, 0.1) for _ in range(2)]
+    assert not left
+    read = [each[0].read(0, len(each[0]))["source"].tolist() for each in found if each is not None]
+    assert functools.reduce(operator.iadd, read, []) == ["0", "7"]
+    source.close()
 
 
 def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
