@@ -6,6 +6,7 @@ for ``test_cugraph_gpu.py``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
@@ -348,6 +349,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     bridge = Bridge(LentGraph, "a stand-in")
     state = SimpleNamespace(cugraph=cugraph, bridge=bridge, graph_classes=graph_classes, modules=found)
     monkeypatch.setattr(live_graph, "load_bridge", lambda: state.bridge)
+    monkeypatch.setattr(direct, "_own", threading.local())  # a handle of the stand-in is none of pylibcugraph
     monkeypatch.setattr(direct, "load_bridge", lambda: Bridge(None, "the stand-ins of cuGraph's functions are asked"))
     monkeypatch.setattr(build, "cuda_problem", lambda: None)
     real_graph = build.DynamicGraph
