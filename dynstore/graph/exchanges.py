@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -21,7 +22,7 @@ from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from weakref import ref
 
     from dynstore.backend import Backend
@@ -58,6 +59,7 @@ class Exchanges(Deletions):
     """The part of :class:`dynstore.DynamicGraph` that deletes and inserts at once."""
 
     _window: ref[Window] | None
+    _agreement: Agree | None = None  # of the updates within agreeing()
 
     def update(
         self,
@@ -276,11 +278,21 @@ class Exchanges(Deletions):
             insertion is planned, and not attempted. Memory that runs out before is no reason to call it: edges that may
             move to host memory do so first.
         """
+        agree = self._agreement if agree is None else agree
         exchange = partial(
             self._exchange_once, caller, leaving, arriving, naming, on_duplicate, follow, expire_before, agree
         )
         with MemoryChecked(caller), self._lock:
             return self._or_spill(caller, exchange)
+
+    @contextmanager
+    def agreeing(self, agree: Agree) -> Iterator[None]:
+        """Have :meth:`update`, and a window's slide, call ``agree`` as :meth:`exchange_numbers` does."""
+        self._agreement = agree
+        try:
+            yield
+        finally:
+            self._agreement = None
 
     def _exchange_once(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from math import floor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +48,8 @@ class Ready(NamedTuple):
         Rows that are inserted, and rows that stay out.
     newest, entered : int or float, or None
         The newest time so far: of all rows, and of those that are inserted.
+    others : tuple of Ready
+        The same batch for other graphs.
     """
 
     taken: Taken
@@ -59,6 +62,7 @@ class Ready(NamedTuple):
     late: int
     newest: int | float | None
     entered: int | float | None
+    others: tuple[Ready, ...] = ()
 
 
 class Applier:
@@ -88,6 +92,15 @@ class Applier:
         self.newest: int | float | None = None
         self._entered: int | float | None = None if window is None else window._newest
 
+    @property
+    def graphs(self) -> tuple[Any, ...]:
+        """What questions get."""
+        return (self.G,)
+
+    def edges_of(self, rows: Rows) -> tuple[np.ndarray, ...]:
+        """Return the columns of rows that the graph has."""
+        return rows.edges()
+
     def prepare(self, taken: Taken, dated: bool | None) -> Ready:
         """Put out late rows, settle insertions and deletions of the same pair, and start the copy."""
         parts = [part for part in taken.parts if len(part)]
@@ -111,7 +124,7 @@ class Applier:
                 entering, leaving = rows[~rows.deletes], last[last.deletes]
             parts = [entering]
         parts = [part for part in parts if len(part)]
-        columns = [list(column) for column in zip(*(part.edges() for part in parts), strict=True)]
+        columns = [list(column) for column in zip(*(self.edges_of(part) for part in parts), strict=True)]
         dates, timed = None, bool(parts) and self._needs_times
         if timed:
             times = [part.times for part in parts if part.times is not None]
@@ -152,35 +165,38 @@ class Applier:
 
         ``logged``: around the last update, gives its record in the log the source's position.
         """
+        late, updates = 0, self.updates(ready)
+        for update in updates:
+            with nullcontext() if logged is None or update is not updates[-1] else logged:
+                late += update()
+        return late
+
+    def updates(self, ready: Ready) -> list[Callable[[], int]]:
+        """Return what applies a batch, a call for each version; it returns how many rows the window counted as late."""
         columns = ready.columns()
         insert, delete = tuple(columns[: ready.width]), tuple(columns[ready.width :])
         given: dict[str, Any] = {}
         if ready.timed:
             given["time"] = insert[-1] if ready.dates is None else ready.dates
             insert = insert if ready.dates is not None else insert[:-1]
-        last = nullcontext() if logged is None else logged
         if self.window is not None:
-            late = 0
-            if insert:
-                with nullcontext() if delete else last:
-                    late = self.window.slide(insert, **given).late
-            if delete:
-                with last:
-                    self.G.delete_edges(delete)
-            return late
-        if not insert and not delete:
-            return 0
-        with last:
-            if self._length is not None and ready.newest is not None:
-                given["expire_before"] = max(ready.newest - self._length + 1, LEAST)
-                given["expire_last"] = True  # as its row, one by one, would expire what is old by then
-                self.G.update(insert or None, delete or None, **given)
-            elif not delete:
-                self.G.insert_edges(insert, **given)
-            elif not insert:
-                self.G.delete_edges(delete)
-            else:
-                self.G.update(insert=insert, delete=delete, **given)
+            slide = partial(self._slide, self.window, insert, given)
+            return [*([slide] if insert else []), *([partial(self._update, (), delete, {})] if delete else [])]
+        if self._length is not None and ready.newest is not None:
+            given["expire_before"] = max(ready.newest - self._length + 1, LEAST)
+            given["expire_last"] = True  # as its row, one by one, would expire what is old by then
+        return [partial(self._update, insert, delete, given)] if insert or delete else []
+
+    def _slide(self, window: Window, insert: tuple[Array, ...], given: dict[str, Any]) -> int:
+        return window.slide(insert, **given).late
+
+    def _update(self, insert: tuple[Array, ...], delete: tuple[Array, ...], given: dict[str, Any]) -> int:
+        if "expire_before" in given or (insert and delete):
+            self.G.update(insert or None, delete or None, **given)
+        elif insert:
+            self.G.insert_edges(insert, **given)
+        else:
+            self.G.delete_edges(delete)
         return 0
 
 

@@ -311,7 +311,7 @@ class Engine(Reading):
         if not question.future.set_running_or_notify_cancel():
             return
         if version is None or version == present:
-            settle(question, lambda: (self.graph, present, self.moment()))
+            settle(question, lambda: (self._applier.graphs, present, self.moment()))
         elif self.journal is not None:
             restore = partial(self._older, version)
             Thread(target=settle, args=(question, restore), name="dynstore-question", daemon=True).start()
@@ -323,7 +323,7 @@ class Engine(Reading):
                 )
             )
 
-    def _older(self, version: int) -> tuple[Any, int, Moment]:
+    def _older(self, version: int) -> tuple[tuple[Any, ...], int, Moment]:
         """Return an older version, made from the log, and its moment."""
         assert self.journal is not None
         made = self.journal.restored_at(version)
@@ -331,4 +331,4 @@ class Engine(Reading):
         if start is not None and not start.read:  # the window was emptied
             newest = None
         moment = Moment(shown_time(newest, self.dated), start is not None and start.rebuilding)
-        return made.graph, version, moment
+        return (made.graph,), version, moment

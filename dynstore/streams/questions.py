@@ -50,16 +50,16 @@ class Question:
     ``version``: the version that it is about; None for the present one.
     """
 
-    query: Callable[[Any], Any]
+    query: Callable[..., Any]
     version: int | None
     future: Future[Any]
     upto: int = 0
 
 
-def settle(question: Question, view: Callable[[], tuple[Any, int, Moment]]) -> None:
-    """Answer a question by what ``view`` returns: a graph, its version and its moment."""
+def settle(question: Question, view: Callable[[], tuple[tuple[Any, ...], int, Moment]]) -> None:
+    """Answer a question by what ``view`` returns: graphs, their version and their moment."""
     try:
-        graph, version, moment = view()
-        question.future.set_result(Answer(question.query(graph), version, *moment))
+        graphs, version, moment = view()
+        question.future.set_result(Answer(question.query(*graphs), version, *moment))
     except BaseException as error:
         question.future.set_exception(error)

@@ -77,9 +77,10 @@ class Rows:
         sizes = (column.nbytes * (1 if column.dtype != object else 9) for column in columns if column is not None)
         return int(sum(sizes))
 
-    def edges(self) -> tuple[np.ndarray, ...]:
-        """Return what ``insert_edges`` takes."""
-        return (self.src, self.dst, *(() if self.weights is None else (self.weights,)), *self.extra)
+    def edges(self, weighted: bool = True, extra: bool = True) -> tuple[np.ndarray, ...]:
+        """Return what ``insert_edges`` takes, with weights and extra columns if the graph has them."""
+        weights = (self.weights,) if weighted and self.weights is not None else ()
+        return (self.src, self.dst, *weights, *(self.extra if extra else ()))
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from math import ceil
 from time import perf_counter
@@ -27,6 +27,7 @@ from dynstore.streams.progress import Progress, shown_time
 from dynstore.streams.questions import Question
 from dynstore.streams.reading import POLL_S, Limits
 from dynstore.streams.rows import RowReader, keeps_times
+from dynstore.streams.several import PartApplier, SeveralApplier, read_also, reads_weights
 from dynstore.streams.sources.base import ON_GAP, OnGap
 from dynstore.streams.staging import make_staging
 from dynstore.streams.together import TogetherApplier, TogetherEngine
@@ -100,10 +101,15 @@ class Stream:
         What happens when the source no longer has what was not read yet, as after it was trimmed or made anew. "raise":
         the rows before are applied, and the stream ends with a :class:`dynstore.errors.SourceGapError`. "continue": it
         is logged, counted in ``progress().gaps`` and ``lost``, and the stream reads what there is.
+    also : sequence of DynamicGraph or Window
+        More graphs that get the same rows: a batch is applied to all graphs or to none. They lie on the same device and
+        have ids of the same kind. Their weights and columns are among those of ``G``. None lives in a database.
 
     Attributes
     ----------
     graph : DynamicGraph or ShardedGraph
+    graphs : tuple
+        ``graph`` and those of ``also``.
     interrupted : bool
         Whether Ctrl-C has ended :meth:`run`.
 
@@ -144,6 +150,7 @@ class Stream:
         transform: Callable[[Any], Any] | None = None,
         max_pending_bytes: int = 1 << 30,
         on_gap: OnGap = "raise",
+        also: Sequence[DynamicGraph | Window] = (),
     ) -> None:
         if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
@@ -172,8 +179,9 @@ class Stream:
             on_gap,
         )
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
-        weighted = G.is_weighted() and (window is None or window.keep != "count")
-        timed = span is not None or keeps_times(G) or (window is not None and window.by == "time")
+        weighted = reads_weights(G, window)
+        others = read_also(G, also, weighted, length is not None)
+        timed = span is not None or any(_needs_times(*each) for each in ((G, window), *others))
         check_name(CALLER, "ids", "integer" if ids is None else ids, ("integer", "text"))
         self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed, ids, transform)
         if transform is not None and not callable(transform):
@@ -188,14 +196,16 @@ class Stream:
         # A log takes rows from the host; of a window it takes what changes, which the graph's device finds.
         on_host = find_journal(G) is not None and window is None
         staging = make_staging(get_backend("cpu") if on_host else G.backend)
-        spans = None if length is None else ceil(length[0]), None if span is None else span[0]
+        age, lateness = None if length is None else ceil(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
-            together = TogetherApplier(G, None, *spans, staging)
+            together = TogetherApplier(G, None, age, lateness, staging)
             self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging, letters)
         else:
-            applier = Applier(G, window, *spans, staging)
+            applier = (SeveralApplier if others else Applier)(G, window, age, lateness, staging)
+            if isinstance(applier, SeveralApplier):
+                applier.others = [PartApplier(*each, age, lateness, make_staging(G.backend)) for each in others]
             self._engine = Engine(G, opened, limits, self._rows, applier, staging, letters)
-        self.graph, self.interrupted = G, False
+        self.graph, self.graphs, self.interrupted = G, (G, *(other for other, _ in others)), False
 
     def __repr__(self) -> str:
         engine = self._engine
@@ -319,6 +329,7 @@ class Stream:
         changed_only: bool | None = None,
         min_change: float = 0.0,
         by: Literal["batches", "time"] | None = None,
+        graph: DynamicGraph | None = None,
         **params: Any,
     ) -> StreamMonitor:
         """Keep an answer up to date, and call a function with it.
@@ -344,6 +355,8 @@ class Stream:
             Rows count as changed if a number in them has changed by more.
         by : {"batches", "time"}, optional
             What ``every`` is. By default a number is one of batches.
+        graph : DynamicGraph, optional
+            One of ``graphs``, whose answer it is; by default the first.
         **params
             Parameters of the function of this name.
 
@@ -362,7 +375,10 @@ class Stream:
             raise InputError(f"monitor: got {name!r}; a graph on several ranks does not support monitors yet")
         batches, span = read_every(every, by)
         length = None if span is None else span[0]
-        monitor = StreamMonitor(self.graph, name, on_result, batches, length, changed_only, min_change, params, meter)
+        G = self.graph if graph is None else graph
+        if not any(G is each for each in self.graphs):
+            raise InputError(f"monitor: graph is {graph!r}; wanted one of the stream's graphs")
+        monitor = StreamMonitor(G, name, on_result, batches, length, changed_only, min_change, params, meter)
         if span is not None:
             if not self._rows.need_times(span[1]):
                 got, wanted = ("numbers", "by='time'") if span[1] else ("date-times", "a length such as '1h'")
@@ -371,14 +387,14 @@ class Stream:
         self._engine.monitors.append(monitor)
         return monitor
 
-    def ask(self, query: Callable[[Any], T], at: Literal["applied", "now"] | int = "applied") -> Future[Answer[T]]:
+    def ask(self, query: Callable[..., T], at: Literal["applied", "now"] | int = "applied") -> Future[Answer[T]]:
         """Ask the graph a question from any thread.
 
         Parameters
         ----------
         query : callable
-            A function that gets the graph; its return value is the answer's ``result``. It runs between two batches,
-            and must only read.
+            A function that gets the graph, or all of ``graphs``, one argument each; its return value is the answer's
+            ``result``. It runs between two batches, and must only read.
         at : {"applied", "now"} or int
             The version that the function gets. "applied": the version after the batch that is being applied. "now": the
             version with exactly the rows that have arrived before the question. A number: that version, if it is the
@@ -443,5 +459,10 @@ class Stream:
         )
 
 
-def _nothing(graph: Any) -> None:
+def _nothing(*graphs: Any) -> None:
     """Ask nothing."""
+
+
+def _needs_times(G: DynamicGraph | ShardedGraph, window: Window | None) -> bool:
+    """Whether a graph, or its window, needs the times of rows."""
+    return keeps_times(G) or (window is not None and window.by == "time")

@@ -167,6 +167,7 @@ def test_a_graph_without_times_has_no_windows() -> None:
 def test_a_view_has_what_a_graph_has_or_refuses_it() -> None:
     """A new method of graphs is one of views, too, or is refused by name."""
     internal = {
+        "agreeing",
         "attach_window",
         "attached_window",
         "check_sums",
