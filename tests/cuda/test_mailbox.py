@@ -153,22 +153,24 @@ def _address(box: Mailbox) -> int:
 
 
 def test_memory_is_used_again_once_the_last_kernel_has_posted(gpu: Backend) -> None:
-    def use(post: bool) -> int:
+    def is_free_after(post: bool) -> bool:
         box, control = Mailbox(gpu), gpu.zeros(CONTROL_SIZE, np.int64)
+        assert box._row not in mailboxes._free_rows
         ticket = box.next_ticket()
         if post:
             k_count_and_post.launch_resident(THREADS, control, box.words, ticket)
             box.read(gpu, ticket)
-        return _address(box)
+        row = box._row
+        del box
+        gc.collect()
+        return row in mailboxes._free_rows
 
-    gc.collect()  # mailboxes of other tests
-    first = use(True)
-    assert use(True) == first
-    assert use(False) == first
-    for _ in range(2 * mailboxes.ROWS_A_PAGE):  # whose update was never read: a kernel may yet write there
-        assert use(False) != first
-    unused = _address(Mailbox(gpu))
-    assert _address(Mailbox(gpu)) == unused
+    for _ in range(2 * mailboxes.ROWS_A_PAGE):
+        assert is_free_after(True)
+        assert not is_free_after(False)  # an update that was never read: a kernel may yet write there
+    unused = Mailbox(gpu)._row
+    gc.collect()
+    assert unused in mailboxes._free_rows
 
 
 def test_a_copy_of_scratch_has_no_part_in_it(gpu: Backend) -> None:

@@ -29,6 +29,16 @@ LINK = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_PARTITION
 _log = logging.getLogger("dynstore")
 
 
+class _ClientLog:
+    """What the client logs, unless it was left: then it tries to reach its servers as long as the program runs."""
+
+    is_left = False
+
+    def log(self, *said: Any) -> None:
+        if not self.is_left:
+            _log.log(*said)
+
+
 class KafkaSource(MessageSource):
     """All partitions of a topic of Kafka. Each message has many rows: the bytes of :func:`dynstore.streams.encode`.
 
@@ -105,7 +115,8 @@ class KafkaSource(MessageSource):
             "enable.partition.eof": True,
             "on_commit": self._committed,
         }
-        self._consumer: Any = kafka.Consumer(client | own, logger=_log)
+        self._client_log = _ClientLog()
+        self._consumer: Any = kafka.Consumer(client | own, logger=self._client_log)
         self._admin: Any = None  # knows the topic's id
         self._id: str | None = None  # of the topic that the offsets belong to
         self._next: dict[str, int] = {}  # partition -> offset
@@ -426,4 +437,5 @@ class KafkaSource(MessageSource):
         closing.join(max(SHORT_S, ends - monotonic()))
         if closing.is_alive():
             _log.warning("KafkaSource: the client of %s does not end, as no server answers; it is left", self._topic)
+            self._client_log.is_left = True
         self._admin = None

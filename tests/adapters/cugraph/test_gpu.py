@@ -142,10 +142,13 @@ def test_lending_leaks_no_memory(real: Any) -> None:
     pair = Pair("sparse", True, True)
     live = as_cugraph(pair.graph)
     real.pagerank(live), real.bfs(live, 5)
-    free = cupy.cuda.runtime.memGetInfo()[0]
-    for _ in range(2000):
-        live._Impl.lend(False), live._Impl.lend(True)
-    assert free - cupy.cuda.runtime.memGetInfo()[0] < 64 << 20
+    taken = []
+    for _ in range(5):  # other programs take memory, too; but a leak takes some each time
+        free = cupy.cuda.runtime.memGetInfo()[0]
+        for _ in range(2000):
+            live._Impl.lend(False), live._Impl.lend(True)
+        taken.append(free - cupy.cuda.runtime.memGetInfo()[0])
+    assert min(taken) < 64 << 20
 
 
 def test_updates_on_a_stream_of_the_users_own_are_seen(real: Any, path: str) -> None:

@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ import dynstore
 from dynstore import Stream
 from dynstore.errors import InputError, SourceGapError, StreamError
 from dynstore.streams import KafkaSource, encode
+from dynstore.streams.sources import kafka
 from tests.streams.scripted import graph, pairs_of, wait_until
 from tests.streams.sources.kafka_mock import MockCluster
 from tests.streams.sources.proxy import Proxy
@@ -199,6 +202,31 @@ def test_the_group_knows_the_topic(cluster: MockCluster) -> None:
     source.commit(positions_of(source, 1)[-1] | {"topic": "of-another-topic"})
     source.close()
     assert "the topic 'edges' was made anew" in str(read_to_end(source_of(cluster)))
+
+
+def test_a_client_that_is_left_is_silent(
+    cluster: MockCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread goes on as long as the program, and tries to reach the broker."""
+    monkeypatch.setattr(kafka, "CALL_S", 0.3)
+    source, ended = source_of(cluster), Event()
+    client = source._consumer
+
+    def close() -> None:
+        while not ended.is_set():
+            client.poll(0.01)
+        client.close()
+
+    source._consumer = SimpleNamespace(close=close)
+    cluster.set_up(False)
+    source.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert any(message.startswith("FAIL ") for message in said)
+    assert "it is left" in said[-1]
+    time.sleep(0.3)
+    assert len(caplog.records) == len(said)
+    cluster.set_up(True)
+    ended.set()
 
 
 def test_what_an_earlier_program_has_read_is_said(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
