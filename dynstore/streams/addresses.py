@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
@@ -76,7 +76,8 @@ def open_source(address: str, follow: bool = True) -> Source:
     address : str
         ``redis://HOST:PORT/KEY``, ``nats://HOST:PORT/SUBJECT``, ``kafka://HOST:PORT/TOPIC``,
         ``grpc://HOST:PORT/TICKET`` (Arrow Flight), or the path of a text file. ``?group=NAME`` at the end of the first
-        three names the reader. Redis and NATS take a user and a password: ``redis://USER:PASSWORD@HOST:PORT/KEY``.
+        three names the reader; ``?patience=SECONDS`` says how long a server may be away. Both: ``?group=NAME&patience=
+        SECONDS``. Redis and NATS take a user and a password: ``redis://USER:PASSWORD@HOST:PORT/KEY``.
         No message shows them.
     follow : bool
         Wait for more at the end of a file.
@@ -89,7 +90,7 @@ def open_source(address: str, follow: bool = True) -> Source:
     Raises
     ------
     InputError
-        If it is no address.
+        If it is no address, or has options behind the ``?`` that its source does not have.
     MissingDependencyError
         If the client's library is not installed.
     StreamError
@@ -101,12 +102,12 @@ def open_source(address: str, follow: bool = True) -> Source:
         return FileSource(address, follow)
     parts = urlsplit(address)
     server, name = parts.netloc, parts.path.lstrip("/")
-    group = parse_qs(parts.query).get("group", ["dynstore"])[0]
     if not server or not name:
         raise InputError(f"Stream: the source {without_secrets(address)!r} lacks a part; wanted {SCHEMES}")
+    options = _read_options(parts.scheme, parts.query)
     try:
         check_server(parts.scheme, server)
-        source = _connect(parts.scheme, server, name, group)
+        source = _connect(parts.scheme, server, name, options)
     except DynstoreError:
         raise
     except Exception as error:
@@ -116,6 +117,26 @@ def open_source(address: str, follow: bool = True) -> Source:
     if source is None:
         raise InputError(f"Stream: unknown kind of source {parts.scheme!r}; wanted {SCHEMES}")
     return source
+
+
+def _read_options(scheme: str, query: str) -> dict[str, Any]:
+    """Return what stands behind the ``?`` of an address, as keywords of its source."""
+    options: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    names = {"group=NAME": "group", "patience=SECONDS": "patience"}
+    if scheme == "grpc":
+        del names["group=NAME"]
+    for name, value in options.items():
+        if name not in names.values() or not value:
+            raise InputError(
+                f"Stream: {shown(name)} behind the ? of an address of {scheme}{'' if value else ', without a value'}; "
+                f"wanted {' or '.join(names)}"
+            )
+    if "patience" in options:
+        try:
+            options["patience"] = float(options["patience"])
+        except ValueError:
+            raise InputError(f"Stream: patience is {options['patience']!r}; wanted seconds, at least 0") from None
+    return options
 
 
 def check_server(scheme: str, server: str) -> None:
@@ -139,21 +160,22 @@ def check_server(scheme: str, server: str) -> None:
         )
 
 
-def _connect(scheme: str, server: str, name: str, group: str) -> Source | None:
+def _connect(scheme: str, server: str, name: str, options: dict[str, Any]) -> Source | None:
     if scheme == "redis":
         from dynstore.streams.sources.redis import RedisSource
 
-        return RedisSource(name, group, f"redis://{server}")
+        return RedisSource(name, url=f"redis://{server}", **options)
     if scheme == "nats":
         from dynstore.streams.sources.nats import NatsSource
 
-        return NatsSource(name, group, f"nats://{server}")
+        group = {"name": options.pop("group")} if "group" in options else {}
+        return NatsSource(name, url=f"nats://{server}", **group, **options)
     if scheme == "kafka":
         from dynstore.streams.sources.kafka import KafkaSource
 
-        return KafkaSource(name, group, server)
+        return KafkaSource(name, servers=server, **options)
     if scheme == "grpc":
         from dynstore.streams.sources.flight import FlightSource
 
-        return FlightSource(name, f"grpc://{server}")
+        return FlightSource(name, f"grpc://{server}", **options)
     return None

@@ -150,7 +150,7 @@ def test_a_server_that_goes_away(tmp_path: Path) -> None:
     address = f"grpc://127.0.0.1:{free_port()}/payments"
     with (
         program("server.py", "--to", address, folder=tmp_path) as server,
-        program("consumer.py", "--from", address, "--device", "cpu", folder=tmp_path) as consumer,
+        program("consumer.py", "--from", address + "?patience=3", "--device", "cpu", folder=tmp_path) as consumer,
     ):
         read_until(consumer, "up to ")
         server.kill()

@@ -82,6 +82,12 @@ def test_messages_name_the_options_of_the_command(command, tmp_path: Path) -> No
         (["collegemsg", "--overflow", "drop"], "unknown overflow 'drop'"),
         (["collegemsg", "--device", "gpu"], "unknown device 'gpu'"),
         (["http://x/y"], "unknown kind of source 'http'"),
+        (["redis://x/y?gruop=a"], "'gruop' behind the ? of an address of redis; wanted group=NAME or patience=SECONDS"),
+        (["grpc://x/y?group=a"], "'group' behind the ? of an address of grpc; wanted patience=SECONDS"),
+        (["nats://x/y?group="], "'group' behind the ? of an address of nats, without a value; wanted group=NAME"),
+        (["kafka://x/y?patience=long"], "patience is 'long'; wanted seconds, at least 0"),
+        (["kafka://x/y?patience=-1"], "patience is -1.0; wanted seconds, at least 0"),
+        (["grpc://x/y?patience=nan"], "patience is nan; wanted seconds, at least 0"),
         (["redis://x"], "lacks a part; wanted redis://HOST:PORT/KEY"),
     ],
 )

@@ -12,6 +12,7 @@ from zlib import crc32
 from dynstore.adapters.libraries import require
 from dynstore.errors import FileFormatError, SourceGapError, StreamError, without_secrets
 from dynstore.streams.sources.base import BaseSource
+from dynstore.streams.sources.outages import PATIENCE_S, check_patience
 from dynstore.streams.units import One
 
 __all__ = ["FlightSource"]
@@ -19,7 +20,6 @@ __all__ = ["FlightSource"]
 LOOK_S = 0.1
 AGAIN_S = 0.2  # between two calls to a server that does not answer
 CLOSE_S = 4.0
-PATIENCE_S = 60.0
 ROWS = 2  # of each end of a batch, for the checksum
 LINK = ("FlightUnavailableError", "FlightInternalError", "FlightTimedOutError", "FlightCancelledError")
 # A link that is dead is noticed by pings; servers of gRPC refuse more than one in 5 minutes.
@@ -51,6 +51,8 @@ class FlightSource(BaseSource):
 
     Raises
     ------
+    InputError
+        For a negative patience.
     MissingDependencyError
         Without pyarrow.
     """
@@ -58,6 +60,7 @@ class FlightSource(BaseSource):
     def __init__(
         self, ticket: str | bytes, location: str = "grpc://localhost:8815", patience: float = PATIENCE_S
     ) -> None:
+        check_patience("FlightSource", patience)
         self._flight = require("FlightSource", "pyarrow.flight")
         self._client: Any = self._flight.connect(location, generic_options=PINGS + BACKOFF)
         self._location, self._patience = without_secrets(location), patience

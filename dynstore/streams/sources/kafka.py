@@ -13,6 +13,7 @@ from dynstore.errors import InputError, SourceGapError, StreamError
 from dynstore.streams.addresses import check_server
 from dynstore.streams.messages import Message, Messages
 from dynstore.streams.sources.base import MessageSource
+from dynstore.streams.sources.outages import PATIENCE_S, check_patience
 
 __all__ = ["KafkaSource"]
 
@@ -20,7 +21,6 @@ MOST = 256  # messages a call
 CALL_S = 4.0  # how long a call waits for an answer; the end of a stream waits a little longer for its source
 AGAIN_S = 1.0  # until the next look after one that has failed
 SHORT_S = 0.05  # the same after a broker has refused an offset
-PATIENCE_S = 60.0
 LOOK_S = 10.0
 BEGINS = ("earliest", "latest")
 OWN = ("auto.offset.reset", "bootstrap.servers", "enable.auto.commit", "enable.partition.eof", "group.id", "on_commit")
@@ -76,7 +76,8 @@ class KafkaSource(MessageSource):
     Raises
     ------
     InputError
-        If there is no such topic; for another ``begin``; for options that the source sets itself.
+        If there is no such topic; for another ``begin``; for a negative patience; for options that the source sets
+        itself.
     MissingDependencyError
         Without the package confluent-kafka.
     confluent_kafka.KafkaException
@@ -94,6 +95,7 @@ class KafkaSource(MessageSource):
         **options: Any,
     ) -> None:
         check_name("KafkaSource", "begin", begin, BEGINS)
+        check_patience("KafkaSource", patience)
         kafka = require("KafkaSource", "confluent_kafka")
         check_server("kafka", servers)  # librdkafka would log a password
         self._kafka, self._topic, self._servers, self._begin = kafka, topic, servers, begin

@@ -7,11 +7,17 @@ from time import monotonic, sleep
 
 from dynstore.errors import InputError, StreamError, cause_of, type_name, without_secrets
 
-__all__ = ["PATIENCE_S", "Outage"]
+__all__ = ["PATIENCE_S", "Outage", "check_patience"]
 
 PATIENCE_S = 60.0
 PAUSE_S = 0.2  # between two tries
 _log = logging.getLogger("dynstore")
+
+
+def check_patience(who: str, patience: object) -> None:
+    """Raise InputError if a patience is no number of seconds."""
+    if not isinstance(patience, int | float) or not patience >= 0:
+        raise InputError(f"{who}: patience is {patience!r}; wanted seconds, at least 0")
 
 
 class Outage:
@@ -31,8 +37,7 @@ class Outage:
     """
 
     def __init__(self, who: str, patience: float) -> None:
-        if not patience >= 0:
-            raise InputError(f"{who}: patience is {patience!r}; wanted seconds, at least 0")
+        check_patience(who, patience)
         self._who, self._patience = who, patience
         self._since: float | None = None
 
