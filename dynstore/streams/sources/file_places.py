@@ -82,8 +82,17 @@ class Place(NamedTuple):
         return bool(head) and signature(head) == (self.head_bytes, self.head_checksum)
 
 
-def read_position(position: Any) -> tuple[list[Place], list[Place]]:
-    """Return the places of a position, in the order of reading, and the files that are not to be read.
+def read_position(position: Any) -> tuple[list[Place], list[Place], tuple[int, int] | None]:
+    """Return what a position says.
+
+    Returns
+    -------
+    places : list of Place
+        In the order of reading.
+    done : list of Place
+        The files that are not to be read.
+    first : (int, int) or None
+        The number of the place from which lines come first, in spite of that order, and the byte where they end.
 
     Raises
     ------
@@ -92,9 +101,12 @@ def read_position(position: Any) -> tuple[list[Place], list[Place]]:
     """
     try:
         places, done = ([Place(*each) for each in position[name]] for name in ("files", "done"))
-        if all(isinstance(number, int) and number >= 0 for each in (*places, *done) for number in each):
-            return places, done
-    except (KeyError, TypeError):
+        first = position.get("first")
+        number, byte = first or (0, 0)
+        numbers = [number, byte, *(part for each in (*places, *done) for part in each)]
+        if all(isinstance(part, int) and part >= 0 for part in numbers) and number <= len(places) - bool(first):
+            return places, done, (number, byte) if first else None
+    except (KeyError, TypeError, ValueError):
         pass
     raise InputError(f"FileSource: cannot go on at {shown(position)}; wanted a position of a FileSource")
 

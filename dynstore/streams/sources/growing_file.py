@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,6 +17,7 @@ from dynstore.io.json_lines import read_json_lines
 from dynstore.io.packing import is_packed
 from dynstore.io.text_rows import TextReader
 from dynstore.io.text_values import TextBatch
+from dynstore.streams.messages import Message, Messages
 from dynstore.streams.sources.base import BaseSource
 from dynstore.streams.sources.file_chain import Arranged, arrange
 from dynstore.streams.sources.file_places import (
@@ -50,7 +51,8 @@ class FileSource(BaseSource):
 
     A position says for each file that is not read to its end: a byte, the file's device and inode, and checksums of its
     first 4096 bytes and of the last 1024 before the byte. The checksums decide whether a file is the one that was read.
-    It also names the files of earlier rotations that are not to be read.
+    It also names the files of earlier rotations that are not to be read. A position before or among lines of a file
+    that is not the first to be read says so, too.
 
     If the file is renamed and another one takes its name, as by rotation, the old one is read to its end first. It is
     read until nothing was added to it for 60 s; a last line without a line feed is then left out. After a restart, it
@@ -119,6 +121,8 @@ class FileSource(BaseSource):
         self._current: tuple[int, int] | None = None  # the node of the one that has the name
         self._done: list[Place] = []  # files beside it that are not to be read
         self._folder_time = 0  # when its names were last known to be those of the list
+        self._ready: tuple[Any, Any] | None = None  # lines whose position before them was returned
+        self._first: tuple[TailedFile, int] | None = None  # a file from which lines come first, and where these end
         self._use(self._look([], None))
 
     @staticmethod
@@ -164,12 +168,15 @@ class FileSource(BaseSource):
         if isinstance(position, int):  # of an older version, which did not say of which file
             self._seek_byte(position)
             return
-        places, done = read_position(position)
+        places, done, first = read_position(position)
         found = self._look(places, done)
         if found.missing:
             raise self._gap(found)
         self._refuse_continued(found)
         self._use(found)
+        self._ready, self._first = None, None
+        if first is not None:
+            self._read_first(places[first[0]], first[1])
 
     def _seek_byte(self, byte: int) -> None:
         mine = self._files[-1]
@@ -187,24 +194,35 @@ class FileSource(BaseSource):
     def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
         """Return the next whole lines.
 
+        If they are not of the file that comes first, the position before them is returned first, with no row: it says
+        of which they are. So after a restart they come first again: a log may have a part of them.
+
         Raises
         ------
         SourceGapError
             If the file was truncated or overwritten, and no copy in its folder has what was read.
         """
+        if self._ready is not None:
+            found, self._ready = self._ready, None
+            return found
         ends = time.monotonic() + timeout
         while True:
-            found = self._next(min(max_rows * BYTES_PER_ROW, MAX_READ))
-            if found is not None:
-                return found
+            lines = self._next(min(max_rows * BYTES_PER_ROW, MAX_READ))
+            if lines is not None:
+                found = lines, lines.position(len(lines) - 1)
+                if len(self._files) == 1 or "first" not in (before := lines.position(-1)):
+                    return found
+                self._ready = found
+                return Messages([Message(None, "", before)]), before
             if not self._follow:
                 raise EOFError
             if time.monotonic() >= ends:
                 return None
             time.sleep(STEP_S)
 
-    def _next(self, num_bytes: int) -> tuple[Any, Any] | None:
-        while True:
+    def _next(self, num_bytes: int) -> Lines | None:
+        lines = self._next_of_first(num_bytes)
+        while lines is None:
             for file in list(self._files):
                 try:
                     lines = self._lines(file, num_bytes)
@@ -212,11 +230,34 @@ class FileSource(BaseSource):
                     self._follow_change(file)
                     break
                 if lines is not None:
-                    return lines, lines.position(len(lines) - 1)
+                    break
             else:
                 if not self._is_rotated():
                     return None
                 self._follow_change(None)
+        return lines
+
+    def _next_of_first(self, num_bytes: int) -> Lines | None:
+        """Return lines of the file from which they come first, if there is one."""
+        while self._first is not None:
+            (file, end), self._first = self._first, None
+            try:
+                lines = self._lines(file, min(num_bytes, end - file.offset))
+            except ChangedError:
+                place = file.place()
+                self._follow_change(file)
+                self._read_first(place, end)
+                continue
+            if lines is not None and file.offset < end:
+                self._first = file, end
+            return lines
+        return None
+
+    def _read_first(self, place: Place, end: int) -> None:
+        """Let the lines from a place up to a byte come next."""
+        found = [file for file in self._files if file.offset == place.byte < end and place.fits(file.file)]
+        found.sort(key=lambda file: file.node != place.node)
+        self._first = (found[0], end) if found else None
 
     def _lines(self, file: TailedFile, num_bytes: int) -> Lines | None:
         """Return the next lines of a file. One that has lost the name is closed when it is over."""
@@ -235,8 +276,8 @@ class FileSource(BaseSource):
                 file.file.close()
         return lines
 
-    def _position_in(self, file: TailedFile, place: Place) -> dict[str, Any]:
-        return _position(self._files, self._done, {id(file): place})
+    def _position_in(self, file: TailedFile, place: Place, end: int) -> dict[str, Any]:
+        return _position(self._files, self._done, (file, place, end))
 
     # ------------------------------------------------------------------ other files
 
@@ -386,15 +427,16 @@ class FileSource(BaseSource):
 
 
 def _position(
-    files: Sequence[TailedFile], done: Sequence[Place], places: Mapping[int, Place] | None = None
+    files: Sequence[TailedFile], done: Sequence[Place], read: tuple[TailedFile, Place, int] | None = None
 ) -> dict[str, Any]:
-    """Return a position; ``places`` has the place in a file by its id, if it is not that behind its last line.
+    """Return a position; ``read``: a file of which lines were read, a place among them, and the byte where they end.
 
     A file that is read to its end and is not in the folder any more is left out: no program could go on in it.
     """
-    places = places or {}
-    kept = [file for file in files if id(file) in places or file.is_listed or file.has_more()]
-    return {
-        "files": [list(places.get(id(file)) or file.place()) for file in kept],
-        "done": [list(each) for each in done],
-    }
+    among, place, end = read or (None, None, 0)
+    kept = [file for file in files if file is among or file.is_listed or file.has_more()]
+    places = [place if file is among and place is not None else file.place() for file in kept]
+    position: dict[str, Any] = {"files": [list(each) for each in places], "done": [list(each) for each in done]}
+    if place is not None and place.byte < end and kept[0] is not among:
+        position["first"] = [next(n for n, file in enumerate(kept) if file is among), end]
+    return position

@@ -93,7 +93,7 @@ class TailedFile:
     def _place(self, byte: int, tail: bytes) -> Place:
         return Place.of(self.node, self._head, byte, tail)
 
-    def lines(self, num_bytes: int, follow: bool, torn: bool, place_of: Callable[[Place], Any]) -> Lines | None:
+    def lines(self, num_bytes: int, follow: bool, torn: bool, place_of: Callable[[Place, int], Any]) -> Lines | None:
         """Return the next whole lines, or None if there are none yet.
 
         Parameters
@@ -105,7 +105,7 @@ class TailedFile:
         torn : bool
             Whether the last line needs no line feed.
         place_of : callable
-            Gives the source's position for a place of this file.
+            Gives the source's position for a place of this file, and the byte where the lines end.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class TailedFile:
         offset, tail = self.offset, self._tail
 
         def position(upto: int) -> Any:
-            return place_of(self._place(offset + upto, _extended(tail, data, upto)))
+            return place_of(self._place(offset + upto, _extended(tail, data, upto)), offset + end)
 
         lines = Lines(self._read, data[:end], self.where, self._line_here(), position)
         self._tail = _extended(tail, data, end)
@@ -246,5 +246,5 @@ class Lines:
         return self._data[self._ends[number] : self._ends[number + 1]]
 
     def position(self, number: int) -> Any:
-        """Return the position of the source behind a line."""
+        """Return the position of the source behind a line; before the first one for -1."""
         return self._place(len(self._data) if number + 1 == self._count else int(self._ends[number + 1]))

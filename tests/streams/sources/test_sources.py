@@ -6,6 +6,7 @@ import functools
 import json
 import operator
 import os
+import shutil
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dynstore
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import (
     FileFormatError,
@@ -28,10 +30,12 @@ from dynstore.errors import (
     StreamError,
 )
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
+from dynstore.streams.applying import Applier
 from dynstore.streams.messages import Message, Messages
 from dynstore.streams.sources import file_chain, tailed_file
 from tests.libraries import FRAMES, from_pandas
 from tests.streams.scripted import Scripted, graph, pairs_of, wait_until
+from tests.streams.sources.file_writer import OPTIONS, marked
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -197,6 +201,12 @@ def test_json_rows_without_an_operation_insert(tmp_path: Path, rows: int) -> Non
     assert pairs_of(H) == pairs_of(G)
 
 
+def poll_lines(source: FileSource, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
+    """Poll for lines; what comes before those of another file is a position without rows."""
+    found = source.poll(max_rows, timeout)
+    return source.poll(max_rows, timeout) if found is not None and isinstance(found[0], Messages) else found
+
+
 def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the last look at the old file and the one at its name."""
     file = tmp_path / "e.csv"
@@ -212,7 +222,7 @@ def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pyt
         return look(path, **options)
 
     monkeypatch.setattr(os, "stat", rotated)
-    found = [source.poll(10, 0.1) for _ in range(4)]
+    found = [poll_lines(source, 10, 0.1) for _ in range(4)]
     assert [each[0].read(0, len(each[0]))["source"].tolist() for each in found if each is not None] == [
         ["0"],
         ["1"],
@@ -229,7 +239,7 @@ def test_a_file_is_truncated_just_behind_the_first_reading(
     file, look = tmp_path / "e.csv", tailed_file.read_at
     file.write_text(header)
     source = FileSource(file)
-    assert source.poll(10, 0.0) is None
+    assert poll_lines(source, 10, 0.0) is None
     file.write_text(header + "0,1\n1,2\n")
     left = ["7,8\n"]
 
@@ -241,11 +251,54 @@ def test_a_file_is_truncated_just_behind_the_first_reading(
         return data
 
     monkeypatch.setattr(tailed_file, "read_at", read_at)
-    found = [source.poll(10, 0.1) for _ in range(3)]
+    found = [poll_lines(source, 10, 0.1) for _ in range(3)]
     assert not left
     read = [each[0].read(0, len(each[0]))["source"].tolist() for each in found if each is not None]
     assert sorted(functools.reduce(operator.iadd, read, [])) == ["0", "1", "7"]
     source.close()
+
+
+@pytest.mark.parametrize("rotates_again", [False, True])
+@pytest.mark.parametrize("part", [2, 4])
+def test_the_old_file_grows_when_a_part_of_the_new_one_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int, rotates_again: bool
+) -> None:
+    """Lines of the old file come before those of the new one, but not before the rest of what was read already."""
+    file, apply = tmp_path / "e.csv", Applier.apply
+
+    def follow(rows: int) -> list[int]:
+        """Return the rows in the graph once it has so many, and go on with its folder as it was then."""
+        found: list[int] = []
+
+        def look(self: Applier, *batch: Any) -> int:
+            late = apply(self, *batch)
+            if db.graph.number_of_edges() == rows:
+                found.extend(int(source) for source in db.graph.to_pandas()["source"])
+                shutil.copytree(tmp_path / "db", tmp_path / "left")
+            return late
+
+        monkeypatch.setattr(Applier, "apply", look)
+        with dynstore.open(tmp_path / "db", **OPTIONS) as db:
+            stream = Stream(db.graph, FileSource(file), batch_edges=2, max_delay=0.0, transform=marked)
+            stream.run(until=lambda progress: bool(found))
+        shutil.rmtree(tmp_path / "db")
+        (tmp_path / "left").rename(tmp_path / "db")
+        return sorted(found)
+
+    with file.open("a", buffering=1) as old:
+        old.write("0,1\n")
+        follow(1)
+        file.rename(tmp_path / "e.csv.1")
+        file.write_text("".join(f"{row},1\n" for row in range(10, 15)))
+        assert follow(1 + part) == [0, *range(10, 10 + part)]
+        old.write("1,1\n2,1\n")
+        new = list(range(10, 15))
+        if rotates_again:
+            (tmp_path / "e.csv.1").rename(tmp_path / "e.csv.2")
+            file.rename(tmp_path / "e.csv.1")
+            file.write_text("20,1\n")
+            new.append(20)
+        assert follow(3 + len(new)) == [0, 1, 2, *new]
 
 
 def test_a_look_in_the_middle_of_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,17 +312,17 @@ def test_a_look_in_the_middle_of_a_rename(tmp_path: Path, monkeypatch: pytest.Mo
         return [each for each in look(*asked) if each.path.name != left_out]
 
     monkeypatch.setattr(file_chain, "list_files", list_files)
-    found = [source.poll(10, 0.1)]
+    found = [poll_lines(source, 10, 0.1)]
     file.rename(tmp_path / "e.csv.1")
     file.write_text("1,2\n")
-    found += [source.poll(10, 0.1)]
+    found += [poll_lines(source, 10, 0.1)]
     assert [each[0].read(0, 1)["source"].tolist() for each in found if each is not None] == [["0"], ["1"]]
     assert not missed
     source.close()
     again = FileSource(file)
     assert found[1] is not None
     again.seek(found[1][1])
-    assert again.poll(10, 0.1) is None
+    assert poll_lines(again, 10, 0.1) is None
     again.close()
 
 
@@ -278,7 +331,7 @@ def test_a_file_is_truncated_in_the_middle_of_a_look(tmp_path: Path, monkeypatch
     file, names, left = tmp_path / "e.csv", file_chain.RotatedNames, ["7,8\n"]
     file.write_text("0,1\n")
     source = FileSource(file)
-    found = [source.poll(10, 0.1)]
+    found = [poll_lines(source, 10, 0.1)]
     (tmp_path / "e.csv.1").write_bytes(file.read_bytes())
 
     def truncate(path: Path) -> Any:
@@ -287,7 +340,7 @@ def test_a_file_is_truncated_in_the_middle_of_a_look(tmp_path: Path, monkeypatch
         return names(path)
 
     monkeypatch.setattr(file_chain, "RotatedNames", truncate)
-    found += [source.poll(10, 0.1) for _ in range(2)]
+    found += [poll_lines(source, 10, 0.1) for _ in range(2)]
     assert not left
     read = [each[0].read(0, len(each[0]))["source"].tolist() for each in found if each is not None]
     assert functools.reduce(operator.iadd, read, []) == ["0", "7"]
@@ -298,10 +351,10 @@ def test_an_empty_file_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("# nothing yet\n")
     source = FileSource(file)
-    assert source.poll(10, 0.0) is None
+    assert poll_lines(source, 10, 0.0) is None
     (tmp_path / "new").write_text("2,3\n")
     (tmp_path / "new").rename(file)
-    found = [source.poll(10, 0.0) for _ in range(2)]
+    found = [poll_lines(source, 10, 0.0) for _ in range(2)]
     assert [each[0].read(0, 1)["source"].tolist() for each in found if each is not None] == [["2"]]
     source.close()
 
