@@ -16,7 +16,7 @@ TEST_STAMP := $(VENV)/.stamp-test
 DOCS_STAMP := $(VENV)/.stamp-docs
 PTX_STAMP := $(PTX_VENV)/.stamp
 
-CHECKED := dynstore algorithms adapters benchmarks tests examples docs
+CHECKED := dynstore algorithms adapters benchmarks tests tools examples docs
 
 # Tests start many processes. Each would compile all of dynstore anew where Python keeps no compiled modules.
 test test-random test-thorough test-gpu test-versions: export PYTHONDONTWRITEBYTECODE :=

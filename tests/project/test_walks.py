@@ -1,0 +1,62 @@
+"""How far a call walks through the files: a reader has to follow it. The counts may fall, and not rise."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import dynstore
+from tests.adapters.cugraph.stand_ins import rapids
+from tests.conftest import DEVICES
+from tools.walks import Walk, list_walks, walk_of
+
+__all__ = ["rapids"]  # a fixture
+
+# Files and moves, at most.
+MOST = {
+    "insert_edges": (28, 87),
+    "delete_edges": (25, 71),
+    "has_edges": (8, 18),
+    "neighbors": (13, 29),
+    "bfs": (21, 58),
+}
+
+
+def test_a_walk_is_counted() -> None:
+    """From the door to the store of the ids and back, as a reader would go."""
+    G = dynstore.DynamicGraph(device="cpu")
+    assert walk_of(G.number_of_vertices) == Walk(("dynstore/graph/queries.py", "dynstore/stores/base.py"), 2)
+    assert walk_of(lambda: None) == Walk((), 0)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_walks_on_the_host(walks: dict[str, Walk], name: str) -> None:
+    files, moves = MOST[name]
+    walk = walks[name]
+    assert len(walk.files) <= files
+    assert walk.moves <= moves
+    assert walk.returns == walk.moves - len(walk.files) >= 0
+
+
+@pytest.fixture(scope="module")
+def walks() -> dict[str, Walk]:
+    found = list_walks()
+    assert found.keys() == MOST.keys()
+    return found
+
+
+@pytest.mark.skipif("cuda-sim" not in DEVICES, reason="on a GPU the drop-in asks cuGraph, not the stand-ins")
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_the_walk_of_the_drop_ins_bfs(rapids: SimpleNamespace) -> None:
+    """Its own kernel, over stand-ins for RAPIDS."""
+    rapids.modules["cugraph.exceptions"] = SimpleNamespace(FailedToConvergeError=BufferError)
+    G = dynstore.DynamicGraph(directed=False, device="cuda-sim")
+    G.insert_edges(tuple(np.arange(20).reshape(2, 10)))
+    for start in (0, 1):
+        walk = walk_of(partial(rapids.drop_in.bfs, G, start))
+    assert dynstore.explain(G).path == "own kernel"
+    assert len(walk.files) <= 34
+    assert walk.moves <= 102
