@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
+from dynstore.benchmarks.suite_parts import Suite
 from dynstore.errors import unknown_name
 
-__all__ = ["SUITES", "StreamJob", "Suite", "get_suite"]
+__all__ = ["SUITES", "get_suite"]
 
 # name -> module with the suite as SUITE
 SUITES = {
@@ -24,79 +22,6 @@ SUITES = {
     "updates": "dynstore.benchmarks.update_suite",
     "window": "dynstore.benchmarks.window_suite",
 }
-
-
-@dataclass(frozen=True)
-class StreamJob:
-    """What a suite is to do with a stream of edges.
-
-    Attributes
-    ----------
-    stores, algorithms : sequence of str
-    window : float
-        Share of the stream that the graphs hold.
-    batch : str or int
-        Edges a step, or a share of the stream such as "1%".
-    steps : int
-        Timed steps.
-    device : {"auto", "cpu", "cuda"}
-    directed : bool or None
-        None: the suite decides.
-    weighted : bool
-    warm_start : bool
-        Whether ``pagerank`` starts from the ranks of the step before.
-    store_options : mapping
-        Store name -> its options.
-    """
-
-    stores: Sequence[str] = ("gpma+", "merge")
-    algorithms: Sequence[str] = ()
-    window: float = 0.5
-    batch: str | int = "1%"
-    steps: int = 20
-    device: str = "auto"
-    directed: bool | None = None
-    weighted: bool = False
-    warm_start: bool = False
-    store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Suite:
-    """How one suite is run.
-
-    Attributes
-    ----------
-    name : str
-    make_job : callable
-        From the command line's options (keyword arguments) to a job.
-    check : callable
-        ``check(job)``: raises InputError for a faulty job before any data is read.
-    run : callable
-        ``run(events, job, progress)``: the result; it has ``rows``, ``disagreement`` (a line or None) and ``notes``.
-    show : callable
-        ``show(console, job, result)``: prints the result.
-    render : callable
-        ``render(document, job, result)``: the page.
-    own_data : bool
-        The suite has its own data sets: ``make_job`` takes their options, ``run`` gets None for events, and the result
-        has ``dataset``. ``run`` also takes ``finished``, and calls ``finished(result, part)`` with the result so far
-        and the part just added.
-    defaults : mapping
-        The command line's options that have another default for this suite.
-    show_part : callable
-        ``show_part(console, job, result, part)`` prints the part just added; only for suites with their own data sets.
-    """
-
-    name: str
-    make_job: Callable[..., Any]
-    check: Callable[[Any], Any]
-    run: Callable[..., Any]
-    show: Callable[..., None]
-    render: Callable[..., str]
-    own_data: bool = False
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    show_part: Callable[..., None] = lambda *part: None
 
 
 def get_suite(name: str) -> Suite:

@@ -28,7 +28,7 @@ from dynstore.benchmarks.answers import PAGERANK_TOL, make_query
 from dynstore.benchmarks.reports.report import render_lines
 from dynstore.benchmarks.reports.summary import format_ms, format_ratio, ratio_of
 from dynstore.benchmarks.stream import edge_keys, parse_batch
-from dynstore.benchmarks.suites import StreamJob, Suite
+from dynstore.benchmarks.suite_parts import StreamJob, Suite
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph import DynamicGraph

@@ -28,7 +28,7 @@ from dynstore.benchmarks.contestants import StoreRun
 from dynstore.benchmarks.reports.report import render_lines
 from dynstore.benchmarks.reports.summary import format_ms
 from dynstore.benchmarks.stream import parse_batch, sorted_unique
-from dynstore.benchmarks.suites import StreamJob, Suite
+from dynstore.benchmarks.suite_parts import StreamJob, Suite
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 

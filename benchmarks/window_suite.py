@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from dynstore.benchmarks.contestants import Conversion, DeviceSlide, StoreRun, c
 from dynstore.benchmarks.reports.console import print_result
 from dynstore.benchmarks.reports.report import render_page
 from dynstore.benchmarks.stream import Edges, Slide, Stream, cut_stream, parse_batch
-from dynstore.benchmarks.suites import StreamJob, Suite
+from dynstore.benchmarks.suite_parts import Suite, WindowJob, WindowResult
 from dynstore.benchmarks.timing import percentiles, quiet
 from dynstore.errors import InputError
 
@@ -22,52 +21,11 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.io import EventTable
 
-__all__ = ["SUITE", "WindowJob", "WindowResult", "check_job", "run_window"]
+__all__ = ["SUITE", "check_job", "run_window"]
 
 BUILDS = 3
 WARM_UP_ROWS, WARM_UP_VERTICES = 16384, 2048
 STORE_OPERATIONS = ("update", "delete", "insert", "snapshot")
-Times = dict[tuple[str, str, str | None], list[float]]  # (contestant, operation, algorithm) -> ms of each step
-
-
-@dataclass(frozen=True)
-class WindowJob(StreamJob):
-    """The job; an undirected graph is made if an algorithm needs it and ``directed`` is None."""
-
-    stores: Sequence[str] = ("gpma+", "rebuild", "merge")
-    algorithms: Sequence[str] = ("bfs", "pagerank", "triangle_count")
-
-
-@dataclass
-class WindowResult:
-    """The result.
-
-    Attributes
-    ----------
-    rows : list of dict
-        As the JSON's ``rows``.
-    times : dict
-        (contestant, operation, algorithm) -> ms of each step.
-    disagreement : str or None
-        The first error; the run stops there.
-    notes : list of str
-        Remarks that the reader must know.
-    device : str
-    directed : bool
-    batch, window_events : int
-    replayed : bool
-        Whether explicit changes were replayed; if so, ``window_events`` of them built the graph.
-    """
-
-    device: str
-    directed: bool
-    batch: int
-    window_events: int
-    replayed: bool
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    times: Times = field(default_factory=dict)
-    disagreement: str | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 def check_job(job: WindowJob) -> tuple[Backend, bool]:

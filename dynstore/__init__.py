@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dynstore.lookup import provide
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -64,6 +66,19 @@ _HOMES = {
     "triangle_count": "dynstore.algorithms",
     "weakly_connected_components": "dynstore.algorithms",
 }
+# What methods of a graph, and columns of ids, call of what is built on them.
+provide(
+    {
+        "arrow": "dynstore.adapters.tables.arrow",
+        "cudf": "dynstore.adapters.tables.cudf",
+        "hops": "dynstore.algorithms.traversal.hops",
+        "networkx": "dynstore.adapters.networkx.exchange",
+        "pandas": "dynstore.adapters.tables.columns",
+        "scipy": "dynstore.adapters.tables.scipy",
+        "texts": "dynstore.adapters.tables.texts",
+        "tracking": "dynstore.algorithms.tracking",
+    }
+)
 _SUBPACKAGES = ("algorithms", "datasets", "distributed", "errors", "gts", "streams")
 
 if TYPE_CHECKING:

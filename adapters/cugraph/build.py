@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.adapters.cugraph.edge_properties import named_columns
 from dynstore.adapters.cugraph.live_graph import live_graph_type
-from dynstore.adapters.cugraph.live_views import Columns
+from dynstore.adapters.cugraph.names import Columns
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.backend import cuda_problem

@@ -21,7 +21,7 @@ from dynstore.adapters.libraries import require
 if TYPE_CHECKING:
     from types import FrameType
 
-    from dynstore.adapters.cugraph.live_views import Columns
+    from dynstore.adapters.cugraph.names import Columns
     from dynstore.graph import DynamicGraph
 
 __all__ = ["WEIGHTS", "LightColumn", "LightFrame", "LiveEdgeList", "column_types", "is_read_by_cugraph", "weight_type"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynstore.adapters.cugraph.live_graph import live_graph_type
-from dynstore.adapters.cugraph.live_views import Columns
 from dynstore.adapters.cugraph.methods import set_methods
+from dynstore.adapters.cugraph.names import Columns
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputTypeError, type_name
 from dynstore.graph import DynamicGraph

@@ -22,7 +22,8 @@ from dynstore.adapters.cugraph.edge_properties import (
     reads_properties,
 )
 from dynstore.adapters.cugraph.integer_map import map_to_themselves
-from dynstore.adapters.cugraph.live_views import Columns, LiveViews, expand_rows
+from dynstore.adapters.cugraph.live_views import LiveViews, expand_rows
+from dynstore.adapters.cugraph.names import Columns
 from dynstore.adapters.cugraph.number_maps import make_number_map
 from dynstore.adapters.cugraph.packed import PackedRows, kept_rows, packed_rows
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,43 +19,17 @@ from dynstore.adapters.libraries import require
 from dynstore.errors import InputError, LimitError
 
 if TYPE_CHECKING:
+    from dynstore.adapters.cugraph.names import Columns
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["Columns", "LiveViews", "expand_rows"]
+__all__ = ["LiveViews", "expand_rows"]
 
 CALLER = "cugraph.Graph"
 # What decompress_to_edgelist calls the columns beside the ends.
 CUGRAPHS_NAMES = {WEIGHTS: "weight", EDGE_ID: "edge_ids", EDGE_TYPE: "edge_type_ids"}
 # The rows of an adjacency list: cuGraph counts them in int32.
 MAX_ROWS = np.iinfo(np.int32).max
-
-
-class Columns(NamedTuple):
-    """Names of the user's columns; ``weight`` is None for a graph without weights.
-
-    ``weight_dtype``: the type of integer weights; edge lists keep it as long as all weights are whole numbers.
-    ``both_ways``: undirected edges were given in both directions, as cuGraph's example data sets have them.
-    ``edge_id``, ``edge_type``: the extra columns that are ids and types for cuGraph, if the graph has them.
-    """
-
-    source: str
-    destination: str
-    weight: str | None
-    weight_dtype: np.dtype | None = None
-    both_ways: bool = False
-    edge_id: str = EDGE_ID
-    edge_type: str = EDGE_TYPE
-
-    def with_properties(self, edge_id: str | None, edge_type: str | None) -> Columns:
-        """Return the same with the user's names of ids and types of edges, where there are some."""
-        return self._replace(edge_id=edge_id or EDGE_ID, edge_type=edge_type or EDGE_TYPE)
-
-    def show_weights(self, weights: Array) -> Array:
-        """Return weights of the store in an edge list's form, in a new array."""
-        if self.weight_dtype is None or bool((weights != weights.astype(self.weight_dtype)).any()):
-            return weights.copy()
-        return weights.astype(self.weight_dtype)
 
 
 def expand_rows(rows: PackedRows) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dynstore.adapters.libraries import require
 
 if TYPE_CHECKING:
-    from dynstore.adapters.cugraph.live_views import Columns
+    from dynstore.adapters.cugraph.names import Columns
     from dynstore.adapters.cugraph.shown import ShownIds
 
 __all__ = ["make_number_map"]

@@ -9,22 +9,36 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 from dynstore.adapters.dask import ranks
-from dynstore.adapters.dask.partitions import Batch
 from dynstore.adapters.dask.ranks import Kept, Outcome, Place, Setup
 from dynstore.adapters.libraries import require
 from dynstore.errors import DynstoreError, InputError, RankError
 
-__all__ = ["Crew"]
+__all__ = ["Batch", "Crew"]
 
 GRACE = 5.0  # seconds that ranks have to end once one has failed
 LOOK = 1.0  # seconds between two looks at which workers are there
 PAUSE = 0.01  # seconds between two looks at what another client waits for
 # One call of all ranks at a time, of all graphs of this process: NCCL's groups must not wait on one GPU for each other.
 _turn = threading.RLock()
+
+
+class Batch(NamedTuple):
+    """Rows that workers hold.
+
+    Attributes
+    ----------
+    futures : list
+        The partitions; Dask keeps them as long as these are there.
+    keys : list of list
+        The keys of the partitions that each rank reads.
+    """
+
+    futures: list[Any]
+    keys: list[list[Any]]
 
 
 class Crew:

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from dynstore.adapters.dask.crew import Batch, Crew
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError
 from dynstore.input.forms import WEIGHT, check_form, open_edges
 
 if TYPE_CHECKING:
-    from dynstore.adapters.dask.crew import Crew
     from dynstore.adapters.dask.progress import Watch
 
-__all__ = ["Batch", "is_dask_frame", "lay_batch", "ready_partitions"]
-
-
-class Batch(NamedTuple):
-    """Rows that workers hold.
-
-    Attributes
-    ----------
-    futures : list
-        The partitions; Dask keeps them as long as these are there.
-    keys : list of list
-        The keys of the partitions that each rank reads.
-    """
-
-    futures: list[Any]
-    keys: list[list[Any]]
+__all__ = ["is_dask_frame", "lay_batch", "ready_partitions"]
 
 
 def is_dask_frame(edges: Any) -> bool:

@@ -247,12 +247,12 @@ class FollowedGraph(_Base):  # type: ignore[misc]  # NetworkX has no types here
 @lru_cache(maxsize=1)
 def graph_classes() -> tuple[type, type]:
     """Return the classes ``Graph`` and ``DiGraph``; made on the first request, because they need NetworkX."""
-    nx = require("dynstore.adapters.networkx", "networkx")
+    nx = require(__package__, "networkx")
     made = []
     for base, words in ((nx.Graph, "An undirected"), (nx.DiGraph, "A directed")):
         doc = (
             f"{words} networkx graph that ``dynstore`` follows: algorithms run on a store that changes update in place."
         )
-        names = {"__doc__": doc, "__module__": "dynstore.adapters.networkx"}
+        names = {"__doc__": doc, "__module__": __package__}
         made.append(type(base.__name__, (FollowedGraph, base), names))
     return made[0], made[1]

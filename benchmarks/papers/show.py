@@ -31,7 +31,7 @@ from dynstore.benchmarks.papers.printed_gts import CLAIMS as GTS_CLAIMS
 from dynstore.benchmarks.papers.printed_gts import PRINTED as GTS_PRINTED
 from dynstore.benchmarks.papers.run import check_papers, run_experiments
 from dynstore.benchmarks.reports.summary import format_ms
-from dynstore.benchmarks.suites import Suite
+from dynstore.benchmarks.suite_parts import Suite
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from dynstore.benchmarks.reports.summary import BASELINES, format_bytes, format_
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dynstore.benchmarks.window_suite import WindowJob, WindowResult
+    from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
 
 __all__ = ["print_result"]
 

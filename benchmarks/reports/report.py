@@ -18,7 +18,7 @@ from dynstore.benchmarks.reports.summary import (
 from dynstore.benchmarks.reports.svg import line_chart, stacked_bars
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.window_suite import WindowJob, WindowResult
+    from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
 
 __all__ = ["page_style", "render_lines", "render_origin", "render_page"]
 

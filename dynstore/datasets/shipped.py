@@ -38,5 +38,5 @@ def load(name: str) -> EventTable:
     """
     check_name("load", "dataset", name, SHIPPED)
     file, time = SHIPPED[name]
-    with resources.as_file(resources.files("dynstore.datasets") / "data" / file) as path:
+    with resources.as_file(resources.files(__package__) / "data" / file) as path:
         return replace(read_events(path, source=0, destination=1, time=time), name=name)

@@ -1,13 +1,13 @@
 """Conversions of a graph to and from other libraries; the code is in :mod:`dynstore.adapters`.
 
-The graph is a layer below the adapters, so it does not import them. Only this file knows their names, and it looks them
-up when they are called.
+The graph is a layer below the adapters, so it does not import them; see :mod:`dynstore.lookup`.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Self
+
+from dynstore.lookup import provided
 
 __all__ = ["Conversions", "Tables"]
 
@@ -31,7 +31,7 @@ class Tables:
         cudf.DataFrame
             Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
-        return _adapter("dynstore.adapters.tables.cudf").to_cudf(self, compact)
+        return provided("cudf").to_cudf(self, compact)
 
     def to_arrow(self, compact: bool = False) -> Any:
         """Return the edges as a pyarrow table.
@@ -49,7 +49,7 @@ class Tables:
         pyarrow.Table
             Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
-        return _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact)
+        return provided("arrow").to_arrow(self, compact)
 
     def to_pandas(self) -> Any:
         """Return the edges as a pandas frame on the host, each edge once.
@@ -61,7 +61,7 @@ class Tables:
         pandas.DataFrame
             Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
-        return _adapter("dynstore.adapters.tables.columns").to_pandas(self)
+        return provided("pandas").to_pandas(self)
 
     def to_polars(self) -> Any:
         """Return the edges as a polars frame on the host, each edge once.
@@ -73,7 +73,7 @@ class Tables:
         polars.DataFrame
             Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
-        return _adapter("dynstore.adapters.tables.arrow").to_polars(self)
+        return provided("arrow").to_polars(self)
 
     def to_scipy(self) -> Any:
         """Return the adjacency matrix on the host; symmetric for an undirected graph.
@@ -85,7 +85,7 @@ class Tables:
         scipy.sparse.csr_array, shape (V, V)
             The weights; ones for an unweighted graph.
         """
-        return _adapter("dynstore.adapters.tables.scipy").to_scipy(self)
+        return provided("scipy").to_scipy(self)
 
     def to_networkx(self) -> Any:
         """Return a copy as a NetworkX graph; :func:`dynstore.from_networkx` turns back.
@@ -98,7 +98,7 @@ class Tables:
             Weights are in the edge attribute ``weight``, extra columns in those of their names. Isolated vertices are
             included.
         """
-        return _adapter("dynstore.adapters.networkx.exchange").to_networkx(self)
+        return provided("networkx").to_networkx(self)
 
     def to_cupyx(self) -> Any:
         """Return the adjacency matrix on the GPU; symmetric for an undirected graph.
@@ -110,13 +110,11 @@ class Tables:
         cupyx.scipy.sparse.csr_matrix, shape (V, V)
             The weights; ones for an unweighted graph.
         """
-        return _adapter("dynstore.adapters.tables.scipy").to_cupyx(self)
+        return provided("scipy").to_cupyx(self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Hand the edges, without gaps, to whatever reads the Arrow PyCapsule interface."""
-        return (
-            _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
-        )
+        return provided("arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
 
 
 class Conversions(Tables):
@@ -142,9 +140,5 @@ class Conversions(Tables):
         DynamicGraph
             A graph of V vertices.
         """
-        graph: Self = _adapter("dynstore.adapters.tables.scipy").from_scipy(cls, matrix, weighted, **graph_options)
+        graph: Self = provided("scipy").from_scipy(cls, matrix, weighted, **graph_options)
         return graph
-
-
-def _adapter(name: str) -> Any:
-    return importlib.import_module(name)

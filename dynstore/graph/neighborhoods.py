@@ -6,7 +6,6 @@ it is called.
 
 from __future__ import annotations
 
-import importlib
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -15,6 +14,7 @@ import numpy as np
 
 from dynstore.graph.queries import Queries
 from dynstore.input.frames import frame_library, make_frame
+from dynstore.lookup import provided
 
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
@@ -266,7 +266,7 @@ class Neighborhoods(Queries):
         1       2         1
         2       3         0
         """
-        found: Frame = importlib.import_module("dynstore.algorithms.traversal.hops").k_hop(self, vertices, k)
+        found: Frame = provided("hops").k_hop(self, vertices, k)
         return found
 
     # ------------------------------------------------------------------ inside

@@ -6,13 +6,13 @@ change, but only while a log follows it: otherwise an update does no extra work.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from dynstore.graph.delta import Change, Delta, DeltaLog, Unread, net_delta, read_change
+from dynstore.lookup import provided
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -62,7 +62,7 @@ class Tracked:
         InputError
             If the name is unknown, or the function refuses the parameters or the graph.
         """
-        return importlib.import_module("dynstore.algorithms.tracking").track(self, name, **params)
+        return provided("tracking").track(self, name, **params)
 
     def follow(self) -> DeltaLog:
         """Start a log, to which every update from now on adds its change as long as the log is alive.

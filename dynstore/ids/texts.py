@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from dynstore.lookup import provided
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -131,4 +132,4 @@ class CodedTexts:
 
 def cudf_texts() -> Any:
     """Import what reads strings of cuDF, and makes them."""
-    return importlib.import_module("dynstore.adapters.tables.texts")
+    return provided("texts")

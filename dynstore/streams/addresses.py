@@ -22,8 +22,9 @@ from dynstore.errors import (
 from dynstore.input.forms import is_frame
 from dynstore.io import EventTable
 from dynstore.streams.sources.base import IterableSource, Source, TableSource
+from dynstore.streams.sources.logins import check_server
 
-__all__ = ["SCHEMES", "as_source", "check_server", "open_source"]
+__all__ = ["SCHEMES", "as_source", "open_source"]
 
 METHODS = ("poll", "seek", "commit", "pause")
 
@@ -137,27 +138,6 @@ def _read_options(scheme: str, query: str) -> dict[str, Any]:
         except ValueError:
             raise InputError(f"Stream: patience is {options['patience']!r}; wanted seconds, at least 0") from None
     return options
-
-
-def check_server(scheme: str, server: str) -> None:
-    """Refuse a server with a login that would not be used, or would be taken apart wrongly.
-
-    Raises
-    ------
-    InputError
-        Without what is secret.
-    """
-    _login, has_login, place = server.rpartition("@")
-    if scheme in ("kafka", "grpc") and has_login:
-        how = ": KafkaSource(..., sasl_username=..., sasl_password=...)" if scheme == "kafka" else ""
-        raise InputError(f"Stream: an address of {scheme} has no user and no password; pass them to the client{how}")
-    host, colon, port = place.rpartition(":")
-    is_named = not colon or place.endswith("]") or (host and port.isdecimal())
-    if scheme in ("redis", "nats") and not has_login and not is_named:
-        raise InputError(
-            f"Stream: an address of {scheme} has no HOST:PORT behind the ://, or behind a user, a password and an @; "
-            "in a password write / as %2F, ? as %3F, # as %23"
-        )
 
 
 def _connect(scheme: str, server: str, name: str, options: dict[str, Any]) -> Source | None:

@@ -19,7 +19,7 @@ from dynstore.errors import (
     type_name,
     without_secrets,
 )
-from dynstore.streams.addresses import check_server
+from dynstore.streams.sources.logins import check_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,6 +31,7 @@ from dynstore.benchmarks.module_command import run_as_command
 from dynstore.errors import InputError, MissingDependencyError
 from dynstore.testing.compatibility_page import (
     NOT_RUN,
+    WHILE_IT_RAN,
     Outcomes,
     count_outcomes,
     find_lost,
@@ -44,7 +45,6 @@ __all__ = ["find_tests", "main", "run_tests"]
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
 ABOUT = "about"  # what a file of outcomes says of its run
-WHILE_IT_RAN = "while it ran"
 # What is not run again.
 SETTLED = ("passed", "skipped")
 LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first

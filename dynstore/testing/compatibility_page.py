@@ -18,6 +18,7 @@ from dynstore.errors import InputError
 
 __all__ = [
     "NOT_RUN",
+    "WHILE_IT_RAN",
     "ModuleCounts",
     "Outcomes",
     "count_outcomes",
@@ -31,6 +32,7 @@ __all__ = [
 Outcomes = Mapping[str, Mapping[str, str]]
 
 NOT_RUN = "not run"
+WHILE_IT_RAN = "while it ran"  # so ends the reason of a test during which the process died
 OUT_OF_TIME = "timed out"  # so begins the reason of a test that the end of time has stopped
 COLUMNS = ("tests", "pass with cuGraph", "pass with the drop-in", "pass with cuGraph only", "not run")
 ALL = "all"

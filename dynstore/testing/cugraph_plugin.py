@@ -27,8 +27,7 @@ import pytest
 from dynstore.adapters import cugraph as drop_in
 from dynstore.adapters.libraries import require
 from dynstore.errors import MissingDependencyError
-from dynstore.testing.compatibility import WHILE_IT_RAN
-from dynstore.testing.compatibility_page import NOT_RUN
+from dynstore.testing.compatibility_page import NOT_RUN, WHILE_IT_RAN
 
 __all__ = [
     "gpubenchmark",

@@ -10,7 +10,8 @@ import pytest
 from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import DeviceSlide, StoreRun
 from dynstore.benchmarks.stream import cut_stream
-from dynstore.benchmarks.window_suite import WindowJob, run_window
+from dynstore.benchmarks.suite_parts import WindowJob
+from dynstore.benchmarks.window_suite import run_window
 from dynstore.io import OP_DELETE, OP_INSERT, OP_REWEIGHT, EventTable, read_events
 from dynstore.stores import STORES
 from tests.shared_data import shared_data

@@ -18,8 +18,9 @@ from dynstore.benchmarks.reports.report import render_page
 from dynstore.benchmarks.reports.summary import format_bytes, format_ms, format_ratio, headline, ratio_of, summarise
 from dynstore.benchmarks.reports.svg import line_chart, stacked_bars
 from dynstore.benchmarks.schema import OPERATIONS, check_document, make_document
+from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
 from dynstore.benchmarks.suites import SUITES, get_suite
-from dynstore.benchmarks.window_suite import WindowJob, WindowResult, run_window
+from dynstore.benchmarks.window_suite import run_window
 from dynstore.datasets import load
 from dynstore.errors import InputError
 

@@ -15,8 +15,9 @@ from dynstore.benchmarks.answers import make_query
 from dynstore.benchmarks.contestants import StoreRun, conversions, to_device
 from dynstore.benchmarks.schema import OPERATIONS
 from dynstore.benchmarks.stream import Edges, cut_stream, edge_keys, sorted_unique
+from dynstore.benchmarks.suite_parts import WindowJob
 from dynstore.benchmarks.timing import percentiles
-from dynstore.benchmarks.window_suite import WindowJob, check_job, run_window
+from dynstore.benchmarks.window_suite import check_job, run_window
 from dynstore.datasets import load, rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph

@@ -3,70 +3,29 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = {
-    "dynstore": ROOT / "dynstore",
-    "dynstore.algorithms": ROOT / "algorithms",
-    "dynstore.adapters": ROOT / "adapters",
-    "dynstore.benchmarks": ROOT / "benchmarks",
-}
+from tools.imports import ROOT, imports_of, list_modules, named_in_strings
+
 MAX_LINES = 600
 MAX_FILES = 20  # of a folder, `__init__.py` not counted
 MAX_PARAMETERS = 8  # of a device function: arrays that go together are one record
 
-# Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
-LAYERS = [
-    ("errors", "config", "files", "interrupts", "typing"),
-    ("arguments", "bits", "caches", "compilations", "locks", "pinned_memory", "pins", "scratch", "terminal"),
-    ("host_compiler",),
-    ("cuda",),
-    ("backend",),
-    ("input",),
-    ("stores.table",),
-    ("batches",),
-    ("ids",),
-    ("snapshot",),
-    ("operations",),
-    ("stores.base",),
-    ("stores.derived",),
-    ("stores.pma", "stores.rows"),
-    ("stores",),
-    ("graph.records",),
-    ("graph.delta", "graph.options", "graph.queries", "graph.versions.undo"),
-    ("graph.neighborhoods",),
-    ("graph.orientations",),
-    ("graph.display", "graph.recording", "graph.spilling", "graph.tracked"),
-    ("graph.updates",),
-    ("graph.deletions",),
-    ("graph.exchanges",),
-    ("graph.operations",),
-    ("graph.state",),
-    ("graph.checking",),
-    ("graph.saving",),
-    ("graph.conversions", "graph.versions.view"),
-    ("graph.versions.pinned",),
-    ("graph.versions.methods",),
-    ("graph.dynamic", "graph"),
-    ("windows",),
-    ("durable",),
-    ("io", "datasets"),
-    ("algorithms",),
-    ("distributed",),
-    ("gts",),
-    ("adapters",),
-    ("streams",),
-    ("benchmarks",),
-    ("warmup",),
-    ("cli", "testing"),
-]
+
+def read_layers(text: str) -> list[list[str]]:
+    """Return the layers of CONTRIBUTING.md, the lowest first: the indented lines below "The layer rule".
+
+    A line has names; what stands behind them, after two blanks or more, says what they are.
+    """
+    rule = text.partition("## The layer rule\n")[2].partition("\n- ")[0]
+    lines = [line[4:].partition("  ")[0] for line in rule.splitlines() if line.startswith("    ")]
+    return [line.split() for line in lines if line.strip()]
+
+
+# A module imports from its own group and the groups before it. The longest name that fits counts.
+LAYERS = read_layers((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # What several structures are built of. Any other package below `stores` is one structure.
 SHARED = ("base", "derived", "pma", "rows", "table")
@@ -122,60 +81,8 @@ AT_IMPORT = {
 }
 
 
-# module -> the higher layer that it may name in a string, to be imported when a method is called
-BY_NAME = {
-    "graph.conversions": "adapters",
-    "graph.neighborhoods": "algorithms",
-    "graph.tracked": "algorithms",
-    "ids.texts": "adapters",
-    "stores": "stores",
-}
 # layer whose types the layers below may name: they are handed a backend, and import none
 HANDED_DOWN = "backend"
-
-
-class Import(NamedTuple):
-    """One imported name: ``from a import b`` gives ``a.b`` (which may be a module or something in one)."""
-
-    name: str
-    line: int
-    at_import: bool
-    for_types: bool  # in an ``if TYPE_CHECKING`` block, which never runs
-
-
-def imports_of(source: str) -> Iterator[Import]:
-    """Yield what a source imports."""
-
-    def walk(node: ast.AST, at_import: bool, for_types: bool) -> Iterator[Import]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Import):
-                for alias in child.names:
-                    yield Import(alias.name, child.lineno, at_import, for_types)
-            elif isinstance(child, ast.ImportFrom):
-                assert child.level == 0, f"relative import in line {child.lineno}"
-                for alias in child.names:
-                    yield Import(f"{child.module}.{alias.name}", child.lineno, at_import, for_types)
-            elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-                for part in child.body:
-                    yield from walk(ast.Module([part], []), False, True)
-                for part in child.orelse:
-                    yield from walk(ast.Module([part], []), at_import, for_types)
-            else:
-                function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-                yield from walk(child, at_import and not function, for_types)
-
-    yield from walk(ast.parse(source), True, False)
-
-
-def named_in_strings(source: str) -> Iterator[tuple[str, int]]:
-    """Yield the modules of dynstore that a source names in strings, as importlib gets them, and the lines."""
-    if not re.search(r"[\"']dynstore\.", source):
-        return  # most do not, and parsing all takes long
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found = re.fullmatch(r"dynstore\.(\w[\w.]*?)\.?", node.value)
-            if found:
-                yield found[1], node.lineno
 
 
 def below(name: str, places: tuple[str, ...]) -> bool:
@@ -237,30 +144,34 @@ def problems(module: str, source: str) -> list[str]:
             found.append(f"{where}only {NUMBA_CUDA} names numba.cuda")
     for other, line in named_in_strings(source):
         theirs = rank_of(other)
-        if theirs is not None and theirs > mine and BY_NAME.get(module) != other.split(".")[0]:
+        if theirs is not None and theirs > mine:
             below_it = f"{layer_of(module)} is below {layer_of(other)}"
             found.append(f"{module}:{line}: {below_it}, and may not name it in a string either")
     return found
 
 
-def _modules() -> Iterator[tuple[str, Path]]:
-    for package, folder in FOLDERS.items():
-        for path in sorted(folder.rglob("*.py")):
-            relative = path.relative_to(folder)
-            if package == "dynstore" and relative.parts[0] in ("algorithms", "adapters", "benchmarks"):
-                continue  # the links to the folders beside
-            parts = [*package.split(".")[1:], *relative.with_suffix("").parts]
-            name = ".".join(part for part in parts if part != "__init__")
-            yield name, path
-
-
-MODULES = dict(_modules())
+MODULES = list_modules()
 SOURCES = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
 
 
 def test_all_folders_are_there() -> None:
     assert {name.split(".")[0] for name in MODULES} >= {"algorithms", "adapters", "benchmarks", "stores", "cuda"}
     assert len(MODULES) > 200
+
+
+def test_the_list_names_what_is_there() -> None:
+    assert len(LAYERS) > 35
+    assert len(RANK) == sum(map(len, LAYERS))  # each once
+    assert [name for name in RANK if not any(below(module, (name,)) for module in MODULES)] == []
+
+
+def test_the_list_is_read() -> None:
+    text = (
+        "## The layer rule\n\nWords.\n\n    one two\n    three.four   what it is\n"
+        + 17 * " "
+        + "and more\n\n- x\n    y"
+    )
+    assert read_layers(text) == [["one", "two"], ["three.four"]]
 
 
 def test_every_module_has_a_layer() -> None:
@@ -390,8 +301,6 @@ def test_the_rule_sees(module: str, source: str, message: str) -> None:
         ("host_compiler", "import numba"),
         ("stores.merge.cpu", "from dynstore.host_compiler import njit"),
         ("cuda.compiler", "from numba import cuda"),
-        ("graph.conversions", "import_module('dynstore.adapters.tables.arrow')"),
-        ("graph.tracked", "import_module('dynstore.algorithms.tracking')"),
         ("adapters.tables.arrow", "import_module('dynstore.algorithms')"),
         ("stores.merge.cuda", "from dynstore.cuda.compiler import cuda"),
         ("stores.gpma_plus.cuda.x", "from dynstore.stores.pma.cuda import windows"),

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from dynstore.adapters.libraries import require
 from dynstore.arguments import check_name
 from dynstore.errors import InputError, SourceGapError, StreamError
-from dynstore.streams.addresses import check_server
 from dynstore.streams.messages import Message, Messages
 from dynstore.streams.sources.base import MessageSource
+from dynstore.streams.sources.logins import check_server
 from dynstore.streams.sources.outages import PATIENCE_S, check_patience
 
 __all__ = ["KafkaSource"]

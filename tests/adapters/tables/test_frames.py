@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import inspect
 import re
 import sys
@@ -15,6 +14,7 @@ import pandas as pd
 import pytest
 
 import dynstore
+from dynstore import lookup
 from dynstore.errors import InputError, MissingDependencyError
 from dynstore.graph.conversions import Conversions, Tables
 from tests.adapters.graphs import edges_of, every_id, every_kind, gapped_graph, named_graph, named_rows, rows_of
@@ -197,10 +197,8 @@ def test_every_conversion_is_a_function_of_an_adapter_and_takes_what_it_takes() 
         function = method.__func__ if isinstance(method, classmethod) else method
         if not inspect.isfunction(function) or name == "__arrow_c_stream__":
             continue
-        (home,) = [
-            text for text in function.__code__.co_consts if isinstance(text, str) and text.startswith("dynstore.")
-        ]
-        adapter = importlib.import_module(home)
+        (short,) = [text for text in function.__code__.co_consts if text in lookup.MODULES]
+        adapter, home = lookup.provided(short), lookup.MODULES[short]
         assert name in adapter.__all__
         shown = list(inspect.signature(function).parameters.values())[1:]
         real = list(inspect.signature(getattr(adapter, name)).parameters.values())[1:]
