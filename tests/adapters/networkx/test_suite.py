@@ -132,7 +132,7 @@ def test_networkx_finds_the_backend_and_loads_nothing_for_it(tmp_path: Path) -> 
         check=True,
     )
     loaded, found, documented, result = done.stdout.splitlines()
-    assert loaded.split() == ["dynstore", "dynstore.adapters", "dynstore.adapters.networkx_info"]
+    assert loaded.split() == ["dynstore", "dynstore.adapters", "dynstore.adapters.networkx_info", "dynstore.lookup"]
     assert found == "dynstore.adapters.networkx:backend auto"
     assert documented == "True"
     assert result == "{0: 0.5, 1: 0.5}"
