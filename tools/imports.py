@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ROOT", "Import", "imports_of", "list_modules", "named_in_strings"]
+__all__ = ["LINKED", "ROOT", "Import", "imports_of", "list_modules", "named_in_strings"]
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKED = ("algorithms", "adapters", "benchmarks")  # folders beside, to which dynstore has links

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dynstore
+from tools.imports import LINKED, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = tuple(f"{ROOT / name}/" for name in ("dynstore", "algorithms", "adapters", "benchmarks"))
-
+PACKAGES = tuple(f"{ROOT / name}/" for name in ("dynstore", *LINKED))
 KERNELS = ("k_", "d_")  # how their names begin
 SIMULATOR = "cuda/simulator.py"
 

@@ -105,7 +105,7 @@ def warmup(
     check_device(device)
     import time
 
-    from dynstore.warmup import run_steps, warmup_steps
+    from dynstore.cli.warmup import run_steps, warmup_steps
 
     began, compiled = time.perf_counter(), 0
     steps = list(warmup_steps(device))

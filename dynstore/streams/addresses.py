@@ -77,9 +77,8 @@ def open_source(address: str, follow: bool = True) -> Source:
     address : str
         ``redis://HOST:PORT/KEY``, ``nats://HOST:PORT/SUBJECT``, ``kafka://HOST:PORT/TOPIC``,
         ``grpc://HOST:PORT/TICKET`` (Arrow Flight), or the path of a text file. ``?group=NAME`` at the end of the first
-        three names the reader; ``?patience=SECONDS`` says how long a server may be away. Both: ``?group=NAME&patience=
-        SECONDS``. Redis and NATS take a user and a password: ``redis://USER:PASSWORD@HOST:PORT/KEY``.
-        No message shows them.
+        three names the reader; ``?patience=SECONDS`` says how long a server may be away; an ``&`` joins the two. Redis
+        and NATS take a user and a password: ``redis://USER:PASSWORD@HOST:PORT/KEY``. No message shows them.
     follow : bool
         Wait for more at the end of a file.
 
@@ -123,14 +122,16 @@ def open_source(address: str, follow: bool = True) -> Source:
 def _read_options(scheme: str, query: str) -> dict[str, Any]:
     """Return what stands behind the ``?`` of an address, as keywords of its source."""
     options: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
-    names = {"group=NAME": "group", "patience=SECONDS": "patience"}
-    if scheme == "grpc":
-        del names["group=NAME"]
+    names = (
+        {"patience": "patience=SECONDS"}
+        if scheme == "grpc"
+        else {"group": "group=NAME", "patience": "patience=SECONDS"}
+    )
     for name, value in options.items():
-        if name not in names.values() or not value:
+        if name not in names or not value:
             raise InputError(
                 f"Stream: {shown(name)} behind the ? of an address of {scheme}{'' if value else ', without a value'}; "
-                f"wanted {' or '.join(names)}"
+                f"wanted {' or '.join(names.values())}"
             )
     if "patience" in options:
         try:

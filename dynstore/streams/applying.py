@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair, settled
+from dynstore.streams.rows import Rows, joined, last_of_each_pair, needs_times, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ class Applier:
         staging: Staging,
     ) -> None:
         self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
-        self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
+        self._needs_times = needs_times(G, window)
         self.newest: int | float | None = None
         self._entered: int | float | None = None if window is None else window._newest
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dynstore.adapters.libraries import require
 from dynstore.arguments import check_name
 from dynstore.errors import FileFormatError, InputError
+from dynstore.input.arrow_sizes import unpacked_size
 from dynstore.input.forms import column_names, is_frame, open_edges
 from dynstore.io.json_lines import read_json_rows
 from dynstore.io.text_values import TextBatch
-from dynstore.streams.arrow_sizes import unpacked_size
 from dynstore.streams.units import MixedUnitsError
 
 if TYPE_CHECKING:

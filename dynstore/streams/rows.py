@@ -27,8 +27,21 @@ if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
     from dynstore.io.text_values import IdKind, TimeKind
+    from dynstore.windows.window import Window
 
-__all__ = ["CALLER", "ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair", "settled"]
+__all__ = [
+    "CALLER",
+    "ROLES",
+    "RowReader",
+    "Rows",
+    "as_array",
+    "joined",
+    "keeps_times",
+    "last_of_each_pair",
+    "needs_times",
+    "reads_weights",
+    "settled",
+]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")
@@ -375,6 +388,16 @@ def _texts_of(column: Any) -> Any:
 def keeps_times(G: DynamicGraph | ShardedGraph) -> bool:
     """Whether a graph has a column of times; one on several ranks has none."""
     return getattr(G, "timestamps", None) is not None
+
+
+def needs_times(G: DynamicGraph | ShardedGraph, window: Window | None) -> bool:
+    """Whether a graph, or its window, needs the times of rows."""
+    return keeps_times(G) or (window is not None and window.by == "time")
+
+
+def reads_weights(G: DynamicGraph | ShardedGraph, window: Window | None) -> bool:
+    """Whether a graph, or its window, reads the weights of rows."""
+    return G.is_weighted() and (window is None or window.keep != "count")
 
 
 def last_of_each_pair(rows: Rows, directed: bool) -> Rows:

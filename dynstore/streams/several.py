@@ -10,19 +10,19 @@ from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.streams.applying import Applier, Ready
 from dynstore.streams.journal import find_journal
-from dynstore.streams.rows import keeps_times
+from dynstore.streams.rows import keeps_times, reads_weights
 from dynstore.windows.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from dynstore.distributed import ShardedGraph
     from dynstore.streams.pending import Taken
     from dynstore.streams.rows import Rows
+    from dynstore.streams.staging import Staging
     from dynstore.typing import Array
 
-__all__ = ["PartApplier", "SeveralApplier", "read_also", "reads_weights"]
+__all__ = ["PartApplier", "SeveralApplier", "read_also"]
 
 CALLER = "Stream"
 
@@ -44,9 +44,22 @@ class PartApplier(Applier):
 
 
 class SeveralApplier(PartApplier):
-    """Applies batches to several graphs. What it says of late rows and times is of the first one."""
+    """Applies batches to several graphs. What it says of late rows and times is of the first one.
 
-    others: Sequence[PartApplier] = ()
+    ``others``: what applies them to the graphs behind the first.
+    """
+
+    def __init__(
+        self,
+        G: DynamicGraph,
+        window: Window | None,
+        length: int | None,
+        lateness: int | float | None,
+        staging: Staging,
+        others: Sequence[PartApplier],
+    ) -> None:
+        super().__init__(G, window, length, lateness, staging)
+        self.others = others
 
     @property
     def graphs(self) -> tuple[Any, ...]:
@@ -90,11 +103,6 @@ def _together(updates: Sequence[tuple[DynamicGraph, Callable[[], int]]]) -> int:
         result = update()
     make_others()  # an update that has nothing to do does not ask
     return result
-
-
-def reads_weights(G: DynamicGraph | ShardedGraph, window: Window | None) -> bool:
-    """Whether a graph, or its window, reads the weights of rows."""
-    return G.is_weighted() and (window is None or window.keep != "count")
 
 
 def read_also(G: Any, also: Any, weighted: bool, with_length: bool) -> list[tuple[DynamicGraph, Window | None]]:

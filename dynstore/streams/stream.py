@@ -26,8 +26,8 @@ from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
 from dynstore.streams.questions import Question
 from dynstore.streams.reading import POLL_S, Limits
-from dynstore.streams.rows import RowReader, keeps_times
-from dynstore.streams.several import PartApplier, SeveralApplier, read_also, reads_weights
+from dynstore.streams.rows import RowReader, keeps_times, needs_times, reads_weights
+from dynstore.streams.several import PartApplier, SeveralApplier, read_also
 from dynstore.streams.sources.base import ON_GAP, OnGap
 from dynstore.streams.staging import make_staging
 from dynstore.streams.together import TogetherApplier, TogetherEngine
@@ -103,7 +103,8 @@ class Stream:
         is logged, counted in ``progress().gaps`` and ``lost``, and the stream reads what there is.
     also : sequence of DynamicGraph or Window
         More graphs that get the same rows: a batch is applied to all graphs or to none. They lie on the same device and
-        have ids of the same kind. Their weights and columns are among those of ``G``. None lives in a database.
+        have ids of the same kind. Their weights and columns are among those of ``G``. None lives in a database. A batch
+        is prepared and copied to the device for each of them.
 
     Attributes
     ----------
@@ -181,7 +182,7 @@ class Stream:
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
         weighted = reads_weights(G, window)
         others = read_also(G, also, weighted, length is not None)
-        timed = span is not None or any(_needs_times(*each) for each in ((G, window), *others))
+        timed = span is not None or any(needs_times(*each) for each in ((G, window), *others))
         check_name(CALLER, "ids", "integer" if ids is None else ids, ("integer", "text"))
         self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed, ids, transform)
         if transform is not None and not callable(transform):
@@ -201,9 +202,10 @@ class Stream:
             together = TogetherApplier(G, None, age, lateness, staging)
             self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging, letters)
         else:
-            applier = (SeveralApplier if others else Applier)(G, window, age, lateness, staging)
-            if isinstance(applier, SeveralApplier):
-                applier.others = [PartApplier(*each, age, lateness, make_staging(G.backend)) for each in others]
+            parts = [PartApplier(*each, age, lateness, make_staging(G.backend)) for each in others]
+            applier = Applier(G, window, age, lateness, staging)
+            if parts:
+                applier = SeveralApplier(G, window, age, lateness, staging, parts)
             self._engine = Engine(G, opened, limits, self._rows, applier, staging, letters)
         self.graph, self.graphs, self.interrupted = G, (G, *(other for other, _ in others)), False
 
@@ -461,8 +463,3 @@ class Stream:
 
 def _nothing(*graphs: Any) -> None:
     """Ask nothing."""
-
-
-def _needs_times(G: DynamicGraph | ShardedGraph, window: Window | None) -> bool:
-    """Whether a graph, or its window, needs the times of rows."""
-    return keeps_times(G) or (window is not None and window.by == "time")

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from dynstore import warmup
-from dynstore.warmup import Step, run_steps, warmup_steps
+from dynstore.cli import warmup
+from dynstore.cli.warmup import Step, run_steps, warmup_steps
 from tests.adapters.cugraph.stand_ins import rapids
 from tests.conftest import DEVICES
 

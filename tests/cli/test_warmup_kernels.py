@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore import warmup
+from dynstore.cli import warmup
 from tests.adapters.cugraph.stand_ins import rapids
 from tests.cli.launched import launches
 from tests.crossed import pair_up

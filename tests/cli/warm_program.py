@@ -19,8 +19,8 @@ import numpy as np
 
 import dynstore
 from dynstore import DynamicGraph, Stream, Window
+from dynstore.cli.warmup import BATCHES, BUILT, EDGES_PER_VERTEX, MIN_VERTICES
 from dynstore.streams import FileSource
-from dynstore.warmup import BATCHES, BUILT, EDGES_PER_VERTEX, MIN_VERTICES
 from tests.cli.launched import launches
 
 __all__ = ["PROGRAMS", "Program"]
@@ -216,8 +216,8 @@ def compiled_by_cupy() -> Iterator[list[str]]:
 
 def main() -> None:
     device, warm_up = sys.argv[1], "--warm-up" in sys.argv
+    from dynstore.cli.warmup import warmup_steps
     from dynstore.compilations import compilations
-    from dynstore.warmup import warmup_steps
 
     compilations.announced = True
     in_simulator = device == "cuda-sim"

@@ -26,10 +26,11 @@ MOST = {
 
 
 def test_a_walk_is_counted() -> None:
-    """From the door to the store of the ids and back, as a reader would go."""
+    """From the graph to its store; the second time both files are known."""
     G = dynstore.DynamicGraph(device="cpu")
     assert walk_of(G.number_of_vertices) == Walk(("dynstore/graph/queries.py", "dynstore/stores/base.py"), 2)
     assert walk_of(lambda: None) == Walk((), 0)
+    assert walk_of(lambda: (G.number_of_vertices(), G.number_of_vertices())).returns == 2
 
 
 @pytest.mark.parametrize("name", MOST)
@@ -38,7 +39,6 @@ def test_walks_on_the_host(walks: dict[str, Walk], name: str) -> None:
     walk = walks[name]
     assert len(walk.files) <= files
     assert walk.moves <= moves
-    assert walk.returns == walk.moves - len(walk.files) >= 0
 
 
 @pytest.fixture(scope="module")

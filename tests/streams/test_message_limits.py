@@ -13,8 +13,8 @@ import pytest
 
 from dynstore import Stream
 from dynstore.errors import FileFormatError, StreamError
+from dynstore.input.arrow_sizes import unpacked_size
 from dynstore.streams import decode, encode, messages, reading
-from dynstore.streams.arrow_sizes import unpacked_size
 from dynstore.streams.messages import Message, Messages
 from dynstore.streams.pending import Pending
 from dynstore.streams.units import MixedUnitsError
