@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.algorithms.centrality.api import draw_sources, scale_totals
-from dynstore.algorithms.paged.searches import (
-    FRONTIER,
-    UNREACHED,
-    make_search,
-    mark_leaves,
-    read_notes,
-    visit_leaves,
-)
+from dynstore.algorithms.paged.searches import make_search, mark_leaves, read_notes, visit_leaves
+from dynstore.algorithms.paged.states import FRONTIER, UNREACHED
 from dynstore.errors import InputError
 
 if TYPE_CHECKING:

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.paged.searches import (
-    FRONTIER,
-    UNREACHED,
-    Search,
-    make_search,
-    mark_leaves,
-    read_notes,
-    visit_leaves,
-)
+from dynstore.algorithms.paged.searches import make_search, mark_leaves, read_notes, visit_leaves
+from dynstore.algorithms.paged.states import FRONTIER, UNREACHED, Lengths
 from dynstore.errors import InputError, UnweightedGraphError
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader
+    from dynstore.algorithms.paged.states import Search
     from dynstore.typing import Array
 
-__all__ = ["Lengths", "sssp"]
+__all__ = ["sssp"]
 
 # The threshold rises by this many mean weights, divided by the mean degree, as in core.
 DELTA_WEIGHTS = 32.0
 # Weights that are looked at to estimate the mean.
 SAMPLE = 1 << 16
-
-
-class Lengths(NamedTuple):
-    """What is known of the paths.
-
-    Attributes
-    ----------
-    distances : array, shape (V,), dtype of the weights
-    pending : array, shape (V,), uint8
-        Whether the distance has fallen since the row was last read.
-    limit : number
-        Only shorter paths count, in the dtype of the weights.
-    """
-
-    distances: Array
-    pending: Array
-    limit: Any
 
 
 def sssp(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.paged.states import (
+    BEGINNING,
+    CONTINUING,
+    COPIED,
+    DIRECT,
+    FOUND,
+    FRONTIER,
+    NOTES,
+    UNREACHED,
+    Search,
+)
 from dynstore.errors import InputError
-from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,43 +25,7 @@ if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader, Piece
     from dynstore.typing import Array
 
-__all__ = [
-    "BEGINNING",
-    "CONTINUING",
-    "FOUND",
-    "FRONTIER",
-    "UNREACHED",
-    "Search",
-    "bfs",
-    "make_search",
-    "mark_leaves",
-    "read_notes",
-    "visit_leaves",
-]
-
-UNREACHED = MAX_INT32
-# Which leaves a pass reads: those with rows of the frontier; those where a row begins whose vertex is unreached; those
-# that go on with such a row.
-FRONTIER, BEGINNING, CONTINUING = range(3)
-# What kernels note: whether a vertex was found, then requests and sectors that they have read in place, and other ones.
-FOUND, DIRECT, COPIED, NOTES = 0, 1, 3, 5
-
-
-class Search(NamedTuple):
-    """What the kernels of a search share.
-
-    Attributes
-    ----------
-    distances : array, shape (V,), int32
-        Of each vertex, or another number that says in which pass its row is read.
-    active : array, uint32
-        A bit a leaf: whether the next pass reads it.
-    notes : array, shape (5,), int64
-    """
-
-    distances: Array
-    active: Array
-    notes: Array
+__all__ = ["bfs", "make_search", "mark_leaves", "read_notes", "visit_leaves"]
 
 
 def bfs(

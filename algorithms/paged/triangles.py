@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.paged.states import Arcs
 from dynstore.errors import InputError
 from dynstore.stores.paged.layout import LEAF_BITS
 
@@ -14,35 +15,13 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Arcs", "triangle_count"]
+__all__ = ["triangle_count"]
 
 # Device memory that an arc takes while triangles are counted: a key, room to sort it, tail and head, bits of hubs; and
 # what is left beside it while other blocks come. A vertex takes its rank, a place in the rows, and counts.
 ARC_BYTES, KEPT_ARC_BYTES, VERTEX_BYTES = 40, 8, 48
 # The share of the free device memory that is taken by default.
 FREE_SHARE = 0.8
-
-
-class Arcs(NamedTuple):
-    """Edges of some rows, each once, from the end of lower (degree, id) to the other.
-
-    Attributes
-    ----------
-    ranks : array, shape (V,), int32
-        Of each vertex among all; 0 is the highest (degree, id).
-    low, high : int
-        The rows, the last one excluded.
-    keys : array, int64
-        ``rank of tail << 32 | rank of head``.
-    filled : array, shape (1,), int64
-        How many there are; more than there is room for if rows are not symmetric.
-    """
-
-    ranks: Array
-    low: int
-    high: int
-    keys: Array
-    filled: Array
 
 
 def triangle_count(reader: PageReader, device_bytes: int | None = None) -> Array:

@@ -11,11 +11,8 @@ from tools.imports import list_modules
 LEFT = {
     "algorithms.registry": 14,  # it names the families, which register there
     # Kernels take or return what the file that looks them up declares.
-    "algorithms.paged.searches": 5,
     "batches.sorted": 4,
     "windows.pairs": 4,
-    "algorithms.paged.paths": 3,
-    "algorithms.paged.triangles": 3,
     "algorithms.sampling.hops": 3,
     "distributed.owners": 3,
     "ids.texts": 3,

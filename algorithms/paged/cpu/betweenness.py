@@ -15,7 +15,7 @@ from dynstore.stores.paged.layout import LEAF, WIDTH_MASK
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.betweenness import Backward, Forward
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.searches import Search
+    from dynstore.algorithms.paged.states import Search
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.algorithms.paged.cpu.slots import push_slots
-from dynstore.algorithms.paged.searches import BEGINNING, CONTINUING, FRONTIER, UNREACHED
+from dynstore.algorithms.paged.states import BEGINNING, CONTINUING, FRONTIER, UNREACHED
 from dynstore.host_compiler import njit
 from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
 from dynstore.stores.paged.layout import LEAF, START_AT, WIDTH_MASK
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.searches import Search
+    from dynstore.algorithms.paged.states import Search
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.paged.searches import UNREACHED
+from dynstore.algorithms.paged.states import UNREACHED
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.paged.searches import Search
+    from dynstore.algorithms.paged.states import Search
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

@@ -24,8 +24,7 @@ from dynstore.stores.paged.layout import LEAF, LEAF_BITS
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.paths import Lengths
-    from dynstore.algorithms.paged.searches import Search
+    from dynstore.algorithms.paged.states import Lengths, Search
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.algorithms.paged.cuda.slots import push_slots
-from dynstore.algorithms.paged.searches import BEGINNING, CONTINUING, FRONTIER, UNREACHED
+from dynstore.algorithms.paged.states import BEGINNING, CONTINUING, FRONTIER, UNREACHED
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_sum_lanes
 from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_is_valid, d_open_leaf
@@ -15,7 +15,7 @@ from dynstore.stores.paged.layout import LEAF_BITS, START_AT, WIDTH_MASK
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.searches import Search
+    from dynstore.algorithms.paged.states import Search
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 

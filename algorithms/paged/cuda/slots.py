@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.algorithms.components.cuda.union_find import d_unite
-from dynstore.algorithms.paged.searches import UNREACHED
+from dynstore.algorithms.paged.states import UNREACHED
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, kernel
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.paged.searches import Search
+    from dynstore.algorithms.paged.states import Search
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

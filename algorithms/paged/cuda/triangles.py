@@ -16,7 +16,7 @@ from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.triangles import Arcs
+    from dynstore.algorithms.paged.states import Arcs
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
