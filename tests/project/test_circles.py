@@ -16,7 +16,6 @@ LEFT = {
     "algorithms.sampling.hops": 3,
     "distributed.owners": 3,
     "ids.texts": 3,
-    "stores.paged.filter": 3,
     "input.columns": 2,
 }
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.paged.filter import BITS, WORDS
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
+from dynstore.stores.paged.layout import FILTER_BITS, FILTER_WORDS, LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
 from dynstore.typing import Array
 
 __all__ = [
@@ -226,10 +225,10 @@ def d_find_bits(offsets, row, column, num_words):
     first = d_mix(column ^ d_mix(row))
     second = d_mix(first ^ row)
     one, bits = np.uint64(1), np.uint64(0)
-    for k in range(BITS):
+    for k in range(FILTER_BITS):
         bits |= one << np.uint64((second >> (6 * k)) & 63)
     slot = begin + ((first * (offsets[row + 1] - begin)) >> 32)
-    return min(slot * WORDS >> 4, num_words - 1), bits
+    return min(slot * FILTER_WORDS >> 4, num_words - 1), bits
 
 
 @njit(cache=True, nogil=True)

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore.stores.paged.layout import FILTER_WORDS
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
 __all__ = ["EdgeFilter"]
-
-# 16 edges have so many words of 64 bits: 12 bits an edge. Of edges that are not there, about one in 100 passes.
-WORDS = 3
-# Bits of an edge; their places are six bits each of a hash of 32.
-BITS = 5
 
 
 class EdgeFilter:
@@ -41,7 +38,7 @@ class EdgeFilter:
 
     def __init__(self, backend: Backend, num_edges: int) -> None:
         self._backend = backend
-        self.words = backend.zeros(max(-(-num_edges * WORDS // 16), 1), np.uint64)
+        self.words = backend.zeros(max(-(-num_edges * FILTER_WORDS // 16), 1), np.uint64)
 
     def pass_all(self) -> None:
         """Pass every edge from now on."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "FILTER_BITS",
+    "FILTER_WORDS",
     "LEAF",
     "LEAF_BITS",
     "LINE",
@@ -37,6 +39,11 @@ WIDTH_MASK, VERBATIM, START_AT = 63, 64, 7
 # Leaves of a page, as a power of two. A word of a bitmap of leaves belongs to one page; a page of plain ids has at most
 # 4 MiB.
 MIN_PAGE_BITS, MAX_PAGE_BITS = 5, 15
+# In a filter 16 edges have so many words of 64 bits: 12 bits an edge. Of edges that are not there, about one in 100
+# passes.
+FILTER_WORDS = 3
+# Bits of an edge in a filter; their places are six bits each of a hash of 32.
+FILTER_BITS = 5
 
 
 @dataclass(frozen=True)
