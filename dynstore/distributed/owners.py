@@ -56,7 +56,7 @@ class Owners:
             Not negative.
         """
         kernels = self._backend.kernels("dynstore.distributed", "routing")
-        ranks: Array = kernels.find_owners(self._backend, self, numbers)
+        ranks: Array = kernels.find_owners(self._backend, self.width, self.size, numbers)
         return ranks
 
 
@@ -83,5 +83,7 @@ def sort_by_owner(
         How many rows each rank owns.
     """
     kernels = backend.kernels("dynstore.distributed", "routing")
-    found: tuple[Array | None, list[Array], list[int]] = kernels.sort_rows(backend, owners, columns, both, want_order)
+    found: tuple[Array | None, list[Array], list[int]] = kernels.sort_rows(
+        backend, owners.width, owners.size, columns, both, want_order
+    )
     return found

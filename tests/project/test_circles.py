@@ -14,7 +14,6 @@ LEFT = {
     "batches.sorted": 4,
     "windows.pairs": 4,
     "algorithms.sampling.hops": 3,
-    "distributed.owners": 3,
     "ids.texts": 3,
     "input.columns": 2,
 }

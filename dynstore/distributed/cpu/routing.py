@@ -10,17 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dynstore.backend import Backend
-    from dynstore.distributed.owners import Owners
 
 __all__ = ["find_owners", "sort_rows"]
 
 
-def find_owners(backend: Backend, owners: Owners, numbers: np.ndarray) -> np.ndarray:
-    """Return the rank that owns each number, uint16."""
-    if owners.width:
-        found: np.ndarray = np.minimum(numbers // owners.width, owners.size - 1)
+def find_owners(backend: Backend, width: int, size: int, numbers: np.ndarray) -> np.ndarray:
+    """Return the rank that owns each number, uint16; ``width`` and ``size`` are those of ``owners.Owners``."""
+    if width:
+        found: np.ndarray = np.minimum(numbers // width, size - 1)
     else:
-        found = _hash(numbers) % np.uint32(owners.size)
+        found = _hash(numbers) % np.uint32(size)
     return found.astype(np.uint16)
 
 
@@ -42,13 +41,13 @@ def _turned(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def sort_rows(
-    backend: Backend, owners: Owners, columns: Sequence[np.ndarray], both: bool, want_order: bool
+    backend: Backend, width: int, size: int, columns: Sequence[np.ndarray], both: bool, want_order: bool
 ) -> tuple[np.ndarray | None, list[np.ndarray], list[int]]:
     """Do what ``owners.sort_by_owner`` says."""
     given = _in_both_directions(columns) if both else list(columns)
-    ranks = find_owners(backend, owners, given[0])
+    ranks = find_owners(backend, width, size, given[0])
     order = np.argsort(ranks, kind="stable")
-    counts = np.bincount(ranks, minlength=owners.size).tolist()
+    counts = np.bincount(ranks, minlength=size).tolist()
     return order if want_order else None, [column[order] for column in given], counts
 
 

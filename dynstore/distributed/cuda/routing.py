@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dynstore.backend import Backend
-    from dynstore.distributed.owners import Owners
     from dynstore.typing import Array
 
 __all__ = ["Rule", "find_owners", "sort_rows"]
@@ -43,7 +42,7 @@ def d_mix(state, word):
 
 @device
 def d_find_owner(number, rule):
-    """Return the rank that owns a number, as ``owners.hash_numbers`` and ``owners.Owners`` do."""
+    """Return the rank that owns a number, as the host's ``find_owners`` does."""
     if rule.width != 0:
         return min(number // rule.width, rule.size - 1)
     state = d_mix(0, number & LOW_BITS)
@@ -137,25 +136,25 @@ def k_sort_rows(
                 order[place] = item >> both
 
 
-def find_owners(backend: Backend, owners: Owners, numbers: Array) -> Array:
-    """Return the rank that owns each number, uint16."""
+def find_owners(backend: Backend, width: int, size: int, numbers: Array) -> Array:
+    """Return the rank that owns each number, uint16; ``width`` and ``size`` are those of ``owners.Owners``."""
     found = backend.empty(numbers.shape[0], np.uint16)
-    k_find_owners.launch(found.shape[0], numbers, owners.width, owners.size, numbers.itemsize, found)
+    k_find_owners.launch(found.shape[0], numbers, width, size, numbers.itemsize, found)
     return found
 
 
 def sort_rows(
-    backend: Backend, owners: Owners, columns: Sequence[Array], both: bool, want_order: bool
+    backend: Backend, width: int, size: int, columns: Sequence[Array], both: bool, want_order: bool
 ) -> tuple[Array | None, list[Array], list[int]]:
     """Do what ``owners.sort_by_owner`` says."""
     src, dst = columns[:2]
     values = columns[2] if len(columns) > 2 else backend.nothing(np.float32)
-    num_rows, size = src.shape[0] << both, owners.size
+    num_rows = src.shape[0] << both
     if not num_rows:
         return backend.nothing(np.int64) if want_order else None, list(columns), [0] * size
     warps = max(1, min(RESIDENT_WARPS, MAX_COUNTS // size, -(-num_rows // WARP)))
     share = -(-num_rows // (warps * WARP)) * WARP
-    given, rule = (src, dst), (int(both), owners.width, size, src.itemsize, share)
+    given, rule = (src, dst), (int(both), width, size, src.itemsize, share)
     counts = backend.zeros(size * warps, np.int64)
     written = [backend.empty(num_rows, column.dtype) for column in (src, dst)]
     written.append(backend.empty(num_rows if len(columns) > 2 else 0, values.dtype))
