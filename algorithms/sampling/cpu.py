@@ -10,7 +10,7 @@ from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.sampling.hops import Fanout, Ranks
+    from dynstore.algorithms.sampling.fanouts import Fanout, Ranks
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array

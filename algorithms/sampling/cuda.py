@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.sampling.hops import Fanout, Ranks
+    from dynstore.algorithms.sampling.fanouts import Fanout, Ranks
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array

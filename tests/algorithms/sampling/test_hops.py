@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore.algorithms.sampling.hops import Fanout, Ranks, Sample, sample_hops
+from dynstore.algorithms.sampling.fanouts import Fanout, Ranks
+from dynstore.algorithms.sampling.hops import Sample, sample_hops
 from dynstore.errors import StaleSnapshotError
 from dynstore.testing.arrays import gapped_csr
 

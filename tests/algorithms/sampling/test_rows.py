@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore.algorithms.sampling.hops import Fanout, Ranks
+from dynstore.algorithms.sampling.fanouts import Fanout, Ranks
 from dynstore.testing.arrays import gapped_csr
 
 # A sum of squares this unlikely is a bug; the seeds are fixed, so a test passes always or never.
