@@ -84,8 +84,8 @@ class Texts:
 
     def packed(self) -> tuple[Array, Array]:
         """Return offsets, int64, shape (B + 1,), and the bytes of the strings one after another, in new arrays."""
-        kernels = self.backend.kernels("dynstore.ids", "texts")
-        packed: tuple[Array, Array] = kernels.pack_texts(self.backend, self)
+        kernels = self.backend.kernels("dynstore.ids", "text_copies")
+        packed: tuple[Array, Array] = kernels.pack_texts(self.backend, self.starts, self.ends, self.chars)
         return packed
 
     def to_host(self) -> np.ndarray:

@@ -13,7 +13,6 @@ LEFT = {
     # Kernels take or return what the file that looks them up declares.
     "batches.sorted": 4,
     "windows.pairs": 4,
-    "ids.texts": 3,
     "input.columns": 2,
 }
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore.cuda.block import d_claim, d_claim_many
-from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
-from dynstore.cuda.warp import d_lane
 from dynstore.ids.cuda.hash_table import d_find_home
+from dynstore.ids.cuda.text_copies import k_copy_texts
 from dynstore.ids.cuda.text_order import Column, order_ends, order_texts, text_arrays
 from dynstore.ids.hash_table import EMPTY, REMOVED
 from dynstore.ids.texts import Texts
@@ -37,7 +37,6 @@ __all__ = [
     "number_rows",
     "order_ends",
     "order_texts",
-    "pack_texts",
     "rank_new",
     "remove_texts",
     "start_match",
@@ -216,27 +215,6 @@ def k_match_texts(
 
 
 @kernel
-def k_copy_texts(
-    first_starts, first_ends, first_chars, second_starts, second_ends, second_chars, rows, starts, ends, chars
-):
-    """A warp owns one of ``rows`` of two columns: it copies the string to where ``starts`` says, and writes its end."""
-    lane, i = d_lane(), np.int64(cuda.grid(1)) >> 5
-    if i < rows.shape[0]:
-        row, to = np.int64(rows[i]), np.int64(starts[i])
-        other = row - first_starts.shape[0]
-        if other < 0:
-            start, size = np.int64(first_starts[row]), np.int64(first_ends[row]) - first_starts[row]
-            for k in range(lane, size, WARP):
-                chars[to + k] = first_chars[start + k]
-        else:
-            start, size = np.int64(second_starts[other]), np.int64(second_ends[other]) - second_starts[other]
-            for k in range(lane, size, WARP):
-                chars[to + k] = second_chars[start + k]
-        if lane == 0:
-            ends[i] = to + size
-
-
-@kernel
 def k_leave_ranks(order, new_slots, seen):
     """One thread owns one new string: it writes its rank to its slot of ``seen``."""
     i = cuda.grid(1)
@@ -361,17 +339,6 @@ def number_rows(backend: Backend, found: NewTexts, numbers: Array) -> None:
     """Give the rows of unknown strings the numbers of these, which are in ascending order of the strings."""
     rows = found.rows
     k_number_rows.launch(rows.places.shape[0], rows.places, rows.slots, rows.seen, numbers, *_pair(found.columns))
-
-
-def pack_texts(backend: Backend, texts: Texts) -> tuple[Array, Array]:
-    """Return offsets, int64, and the bytes of strings one after another."""
-    count = texts.shape[0]
-    offsets, ends, rows = backend.zeros(count + 1, np.int64), backend.empty(count, np.int64), backend.xp.arange(count)
-    backend.xp.cumsum(texts.ends.astype(np.int64) - texts.starts, out=offsets[1:])
-    chars = backend.empty(int(offsets[-1]), np.uint8)
-    nothing = text_arrays(Texts.nothing(backend))
-    k_copy_texts.launch_warps(count, *text_arrays(texts), *nothing, rows, offsets[:-1], ends, chars)
-    return offsets, chars
 
 
 def enter_texts(
