@@ -10,7 +10,7 @@ from dynstore.host_compiler import njit
 from dynstore.ids.cpu.hash_table import find_home
 from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.windows.moves import Found
-from dynstore.windows.pairs import shift_of
+from dynstore.windows.pair_table import shift_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
     from dynstore.windows.moves import Moves
-    from dynstore.windows.pairs import Pairs
+    from dynstore.windows.pair_table import PairTable
 
-__all__ = ["CONTROL_WORDS", "place_keys", "start_moves"]
+__all__ = ["place_keys", "start_moves"]
 
-CONTROL_WORDS = 0  # the loops return their counts
 # Rows whose cache misses overlap.
 AHEAD = 16
 LOW = 0xFFFFFFFF
@@ -173,7 +172,7 @@ def _place(keys, shift, seed, old, places):
             places[i] = slot
 
 
-def start_moves(backend: Backend, pairs: Pairs, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
     """Start to count rows in and out.
 
     Returns
@@ -183,23 +182,21 @@ def start_moves(backend: Backend, pairs: Pairs, moves: Moves) -> tuple[Callable[
     take_back : callable
         Makes the table what it was; keys stay in slots without rows. It cannot fail.
     """
-    keys, counts, held, sums = pairs.keys, pairs.counts, pairs.held, pairs.sums
-    marks = backend.nothing(np.int32) if pairs.marks is None else pairs.marks
+    keys, counts, held, sums, latest, marks, seed, slide = table
     (src, dst), slots, leaving, saved = moves.ends, moves.slots, moves.leaving, moves.saved
     first, listed, bad = _enter(
-        src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), pairs.seed, counts, held, marks,
-        pairs.slides, slots, saved, moves.listed, moves.listed_slots,
+        src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), seed, counts, held, marks, slide,
+        slots, saved, moves.listed, moves.listed_slots,
     )  # fmt: skip
     gone = _leave(leaving, keys, counts, held, slots.shape[0], saved, moves.gone)
     staying = late = 0
     if moves.summed:
         _add(slots, moves.weights, moves.kept, leaving, moves.left, sums)
     if moves.times is not None:
-        late = _see(slots, moves.times, saved, pairs.latest, moves.late)
+        late = _see(slots, moves.times, saved, latest, moves.late)
     if moves.lists == "all":
         staying = _weigh(
-            leaving, keys, counts, backend.nothing(np.float64) if sums is None else sums, marks, pairs.slides, listed,
-            moves.listed, moves.listed_slots, moves.listed_weights,
+            leaving, keys, counts, sums, marks, slide, listed, moves.listed, moves.listed_slots, moves.listed_weights,
         )  # fmt: skip
     found = Found(first, gone, listed, staying, late, bad)
     return lambda: found, lambda: _restore(slots, leaving, counts, held, saved)

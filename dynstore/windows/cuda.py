@@ -14,8 +14,8 @@ from dynstore.cuda.grid import ARRIVALS, SUMS
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.ids.cuda.hash_table import d_find_home
 from dynstore.input.cuda import d_leave_bounds
-from dynstore.windows.moves import Found
-from dynstore.windows.pairs import EMPTY, shift_of
+from dynstore.windows.moves import CONTROL_WORDS, Found
+from dynstore.windows.pair_table import EMPTY, shift_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
     from dynstore.windows.moves import Moves
-    from dynstore.windows.pairs import Pairs
+    from dynstore.windows.pair_table import PairTable
 
-__all__ = ["CONTROL_WORDS", "place_keys", "start_moves"]
+__all__ = ["place_keys", "start_moves"]
 
 # Entries of `control`: the bounds of the entering rows' ids (``d_leave_bounds``), then the counts as in `Found`.
 _, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(
@@ -34,7 +34,7 @@ _, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(
     FIRST=4, GONE=5, LISTED=6, STAYING=7, LATE=8, BAD=9,
 )  # fmt: skip
 BOUNDS = 4
-CONTROL_WORDS = SUMS  # no sums of blocks
+assert CONTROL_WORDS >= SUMS, "`control` has all but the sums of blocks"
 HIGHEST, LOW = 0x7FFFFFFF, 0xFFFFFFFF
 
 
@@ -204,15 +204,15 @@ def k_place_keys(keys, shift, seed, old, places):
             places[i] = d_claim_slot(keys, shift, seed, old[i])
 
 
-def start_moves(backend: Backend, pairs: Pairs, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
     """Start to count rows in and out; see :func:`dynstore.windows.cpu.start_moves`.
 
     All kernels are loaded before the first one writes.
     """
     mailbox = Mailbox(backend)
     ticket = mailbox.next_ticket()
-    take_back = prepare(_restore, pairs, moves)
-    prepare(_start, backend, pairs, moves, mailbox.words, ticket)()
+    take_back = prepare(_restore, table, moves)
+    prepare(_start, backend, table, moves, mailbox.words, ticket)()
 
     def read() -> Found:
         totals = mailbox.read(backend, ticket)
@@ -222,39 +222,35 @@ def start_moves(backend: Backend, pairs: Pairs, moves: Moves) -> tuple[Callable[
     return read, take_back
 
 
-def _start(backend: Backend, pairs: Pairs, moves: Moves, words: Array, ticket: int) -> None:
+def _start(backend: Backend, table: PairTable, moves: Moves, words: Array, ticket: int) -> None:
     """Launch the kernels of a slide; the last one posts the totals, so it is launched even if there are no rows."""
-    keys, counts, control = pairs.keys, pairs.counts, moves.control
-    (src, dst), slots, leaving = moves.ends, moves.slots, moves.leaving
+    keys, counts, held, sums, latest, marks, seed, slide = table
+    (src, dst), slots, leaving, control = moves.ends, moves.slots, moves.leaving, moves.control
     number, more = int(slots.shape[0]), int(leaving.shape[0])
-    marks = backend.nothing(np.int32) if pairs.marks is None else pairs.marks
-    sums = backend.nothing(np.float64) if pairs.sums is None else pairs.sums
     k_enter_rows.launch(
-        number, src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), pairs.seed, counts,
-        pairs.held, marks, pairs.slides, slots, moves.saved, moves.listed, moves.listed_slots, control,
+        number, src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), seed, counts,
+        held, marks, slide, slots, moves.saved, moves.listed, moves.listed_slots, control,
     )  # fmt: skip
     ends_here = moves.times is None and moves.lists != "all"
     k_leave_rows.launch(
-        max(more, 1), leaving, keys, counts, pairs.held, number, moves.saved, moves.gone, control,
+        max(more, 1), leaving, keys, counts, held, number, moves.saved, moves.gone, control,
         words if ends_here else backend.nothing(np.int64), ticket,
     )  # fmt: skip
     if moves.summed:
         k_add_weights.launch(number + more, slots, moves.weights, moves.kept, leaving, moves.left, sums)
     if moves.times is not None:
-        k_see_times.launch(
-            max(number, 1), slots, moves.times, moves.saved, pairs.latest, moves.late, control, words, ticket
-        )
+        k_see_times.launch(max(number, 1), slots, moves.times, moves.saved, latest, moves.late, control, words, ticket)
     if moves.lists == "all":
         k_weigh_pairs.launch(
-            max(number + more, 1), leaving, keys, counts, sums, marks, pairs.slides, moves.listed, moves.listed_slots,
+            max(number + more, 1), leaving, keys, counts, sums, marks, slide, moves.listed, moves.listed_slots,
             moves.listed_weights, control, words, ticket,
         )  # fmt: skip
 
 
-def _restore(pairs: Pairs, moves: Moves) -> None:
+def _restore(table: PairTable, moves: Moves) -> None:
     k_restore_rows.launch(
         int(moves.slots.shape[0]) + int(moves.leaving.shape[0]),
-        moves.slots, moves.leaving, pairs.counts, pairs.held, moves.saved,
+        moves.slots, moves.leaving, table.counts, table.held, moves.saved,
     )  # fmt: skip
 
 

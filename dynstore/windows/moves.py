@@ -13,9 +13,21 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, UpdateReport
 
-__all__ = ["Ends", "Found", "Lists", "Moves", "SlideReport", "chosen_edges", "listed_edges", "refuse_infinite"]
+__all__ = [
+    "CONTROL_WORDS",
+    "Ends",
+    "Found",
+    "Lists",
+    "Moves",
+    "SlideReport",
+    "chosen_edges",
+    "listed_edges",
+    "refuse_infinite",
+]
 
 Lists: TypeAlias = Literal["none", "new", "all"]
+# Entries of `control`, where kernels on CUDA count. The loops on the host return their counts, and leave it alone.
+CONTROL_WORDS = 20
 
 
 class Ends(NamedTuple):
@@ -134,11 +146,10 @@ class Moves:
         self.kept, self.left = (backend.nothing(np.float64),) * 2 if sums is None else sums
         num_weighed = number + more if lists == "all" else 0
         num_saved = number + more if self.summed else 0 if times is None else number
-        words = backend.kernels("dynstore.windows").CONTROL_WORDS
         (
             self.control, self.gone, self.listed, self.listed_slots, self.listed_weights, self.saved, self.late,
         ) = backend.empty_arena(
-            (words, np.int64),
+            (CONTROL_WORDS, np.int64),
             ((2, more), dtype),
             ((2, number if lists == "new" else num_weighed), dtype),
             (number if lists == "all" else 0, np.int32),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.typing import MAX_INT32
+from dynstore.windows.pair_table import EMPTY, PairTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
     from dynstore.windows.moves import Found, Moves
 
-__all__ = ["EMPTY", "Pairs", "shift_of"]
+__all__ = ["EMPTY", "Pairs"]
 
-EMPTY = -1  # the key of a slot without a pair
 MIN_SLOTS = 64
-
-
-def shift_of(keys: Array) -> int:
-    """Return how far a 64-bit product is shifted right to give a slot of a table."""
-    return 65 - int(keys.shape[0]).bit_length()
 
 
 @dataclass
@@ -89,11 +84,13 @@ class Pairs:
         return int(self.keys.shape[0])
 
     @property
-    def held(self) -> Array:
-        """What slots hold beside counts: the sums, or the latest times."""
-        if self.sums is not None:
-            return self.sums
-        return self.backend.nothing(np.float64) if self.latest is None else self.latest
+    def table(self) -> PairTable:
+        """The table as the kernels of a slide take it."""
+        no_sums = self.backend.nothing(np.float64)
+        sums, latest = (no_sums if array is None else array for array in (self.sums, self.latest))
+        marks = self.backend.nothing(np.int32) if self.marks is None else self.marks
+        held = latest if self.sums is None else sums
+        return PairTable(self.keys, self.counts, held, sums, latest, marks, self.seed, self.slides)
 
     @property
     def kernels(self) -> Any:
@@ -108,7 +105,7 @@ class Pairs:
         if self.slides == MAX_INT32 and self.marks is not None:
             self.marks.fill(0)
         self.slides = self.slides % MAX_INT32 + 1
-        read, take_back = self.kernels.start_moves(self.backend, self, moves)
+        read, take_back = self.kernels.start_moves(self.backend, self.table, moves)
         number = int(moves.slots.shape[0])
         self.filled += number
 

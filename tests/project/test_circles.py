@@ -12,7 +12,6 @@ LEFT = {
     "algorithms.registry": 14,  # it names the families, which register there
     # Kernels take or return what the file that looks them up declares.
     "batches.sorted": 4,
-    "windows.pairs": 4,
     "input.columns": 2,
 }
 

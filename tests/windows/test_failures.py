@@ -38,7 +38,7 @@ def state_of(window: Window) -> Any:
     G, pairs, rows = window.graph, window._pairs, window._rows
     assert pairs is not None
     assert rows is not None
-    held = [np.asarray(G.backend.to_host(array)) for array in (pairs.keys, pairs.counts, pairs.held)]
+    held = [np.asarray(G.backend.to_host(array)) for array in (pairs.keys, pairs.counts, pairs.table.held)]
     used = np.flatnonzero(held[1])
     table = {int(held[0][slot]): (int(held[1][slot]), *held[2][slot : slot + 1].tolist()) for slot in used}
     columns = {name: G.backend.to_host(rows.column(name)).tolist() for name in rows.columns}

@@ -1,0 +1,42 @@
+"""The hash table of a window's pairs, as its kernels take it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["EMPTY", "PairTable", "shift_of"]
+
+EMPTY = -1  # the key of a slot without a pair
+
+
+class PairTable(NamedTuple):
+    """What the kernels of a slide read and write; see :class:`~dynstore.windows.pairs.Pairs`.
+
+    Attributes
+    ----------
+    keys, counts : arrays, shape (S,)
+    held : array
+        What slots hold beside counts, so what a slide saves: ``sums`` or ``latest``.
+    sums, latest, marks : arrays, shape (S,)
+        Without entries where the window needs none.
+    seed : int
+    slide : int
+        The number of this slide, for marks.
+    """
+
+    keys: Array
+    counts: Array
+    held: Array
+    sums: Array
+    latest: Array
+    marks: Array
+    seed: int
+    slide: int
+
+
+def shift_of(keys: Array) -> int:
+    """Return how far a 64-bit product is shifted right to give a slot of a table."""
+    return 65 - int(keys.shape[0]).bit_length()
