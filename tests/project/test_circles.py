@@ -20,7 +20,6 @@ LEFT = {
     "distributed.owners": 3,
     "ids.texts": 3,
     "stores.paged.filter": 3,
-    "input.columns": 2,
 }
 
 
