@@ -12,7 +12,6 @@ LEFT = {
     "algorithms.registry": 14,  # it names the families, which register there
     # Kernels take or return what the file that looks them up declares.
     "algorithms.paged.searches": 5,
-    "batches.sorted": 4,
     "windows.pairs": 4,
     "algorithms.paged.paths": 3,
     "algorithms.paged.triangles": 3,
