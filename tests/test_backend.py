@@ -105,7 +105,6 @@ HELPERS = {
     "dynstore.ids.cpu.hash_table",
     "dynstore.stores.gpma_plus.cpu.update",
     "dynstore.stores.lpma.cpu.windows",
-    "dynstore.stores.pma.cpu.rebalance",
     "dynstore.stores.pma.cpu.recorded",
     "dynstore.stores.pma.cpu.redistribute",
     "dynstore.stores.pma.cpu.windows",
