@@ -18,7 +18,7 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from math import prod
 from time import perf_counter
 from types import ModuleType
@@ -62,21 +62,17 @@ class Backend:
         self.family = family
         self.on_gpu = name == "cuda"
         self._nothing: dict[np.dtype, Array] = {}
-        self._kernels: dict[tuple[str, str], ModuleType] = {}
 
     def __repr__(self) -> str:
         return f"Backend({self.name!r})"
 
+    @cache  # noqa: B019 - the few backends live as long as the process
     def kernels(self, package: str, module: str = "") -> ModuleType:
         """Import a package's kernels for this device: ``package.cpu.module`` or ``package.cuda.module``.
 
         Without a ``module``: ``package.cpu`` or ``package.cuda``. Both sides offer the same functions.
         """
-        found = self._kernels.get((package, module))
-        if found is None:
-            name = f"{package}.{self.family}.{module}".rstrip(".")
-            found = self._kernels[package, module] = importlib.import_module(name)
-        return found
+        return importlib.import_module(f"{package}.{self.family}.{module}".rstrip("."))
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Allocate without filling.

@@ -16,19 +16,14 @@ from dynstore.typing import Array
 __all__ = ["Pins", "export"]
 
 
-class Pins:
-    """The living exports of one set of buffers."""
+class Pins(set["ref[_Pin]"]):
+    """The living exports of one set of buffers; empty, and so false, when the last one is gone."""
 
-    __slots__ = ("_living",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self._living: set[ref[_Pin]] = set()
-
-    def add(self, pin: _Pin) -> None:
-        self._living.add(ref(pin, self._living.discard))
-
-    def __bool__(self) -> bool:
-        return bool(self._living)
+    def hold(self, pin: _Pin) -> None:
+        """Count an export until it is gone."""
+        self.add(ref(pin, self.discard))
 
 
 class _Pin:
@@ -45,7 +40,7 @@ def export(array: Array, pins: Pins, writable: bool = False) -> Any:
     if array.nbytes == 0:  # there is no memory that an update could change
         return array
     pin = _Pin(array, writable)
-    pins.add(pin)
+    pins.hold(pin)
     if isinstance(array, np.ndarray):
         return np.asarray(pin)
     import cupy

@@ -103,10 +103,8 @@ def test_kernels_are_found_by_family(backend: Backend) -> None:
 # `recorded`: on CUDA alone edges are deleted in the pass that finds them.
 HELPERS = {
     "dynstore.ids.cpu.hash_table",
-    "dynstore.input.cpu",
     "dynstore.stores.gpma_plus.cpu.update",
     "dynstore.stores.lpma.cpu.windows",
-    "dynstore.stores.pma.cpu.rebalance",
     "dynstore.stores.pma.cpu.recorded",
     "dynstore.stores.pma.cpu.redistribute",
     "dynstore.stores.pma.cpu.windows",

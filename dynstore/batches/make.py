@@ -44,8 +44,9 @@ def make_batch(
                 return RawEdges(backend, src, dst, not directed)
             return WeightedRows(backend, src, dst, weights, not directed, on_duplicate != "replace")
         if weights is None:
-            pairs: EdgeBatch = backend.kernels("dynstore.batches", "rows").make_pairs(backend, src, dst, not directed)
-            return pairs
+            kernels, mirrored = backend.kernels("dynstore.batches", "rows"), not directed
+            src, dst, num_loops = kernels.sort_pairs(backend, src, dst, mirrored)
+            return EdgeBatch(src, dst, None, num_loops if mirrored else 0, mirrored)
     if dtype.itemsize == 8 and max_id is not None and 0 <= max_id < MAX_INT32:
         src, dst = src.astype(np.int32), dst.astype(np.int32)
         batch = make_batch(backend, src, dst, weights, directed, on_duplicate).materialized()

@@ -144,8 +144,8 @@ def sort_unique(
 def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool = False) -> tuple[Array, Array]:
     """Sort edges without weights by (src, dst), and keep each once; ``mirrored``: in both directions."""
     if src.dtype.itemsize == 4:
-        pairs = backend.kernels("dynstore.batches", "rows").make_pairs(backend, src, dst, mirrored).materialized()
-        return pairs.src, pairs.dst
+        src, dst, _ = backend.kernels("dynstore.batches", "rows").sort_pairs(backend, src, dst, mirrored)
+        return src, dst
     if mirrored:
         src, dst = backend.xp.concatenate((src, dst)), backend.xp.concatenate((dst, src))
     return sort_unique(backend, src, dst, None)[:2]

@@ -34,7 +34,7 @@ Names = tuple[str, str, str | None]
 
 
 def nothing() -> None:
-    """Change nothing: the commit of a plan without new ids."""
+    """Change nothing: the commit of a plan that has nothing to write."""
 
 
 @dataclass(slots=True)
@@ -45,8 +45,8 @@ class IdPlan:
     ----------
     num_vertices : int
         V afterwards.
-    commit : callable
-        Writes the new ids; cannot fail.
+    commit : callable or None
+        Writes the new ids, and which deleted ones come back; cannot fail. None if there are none of either.
     arrange : callable or None
         For the first edges of an empty graph: gets the batch under the numbers given so far, and returns it under its
         final numbers.
@@ -63,7 +63,7 @@ class IdPlan:
     """
 
     num_vertices: int
-    commit: Callable[[], None] = nothing
+    commit: Callable[[], None] | None = None
     arrange: Callable[[Batch], EdgeBatch] | None = None
     ranks: Array | None = None
     new: Any = None
@@ -73,7 +73,7 @@ class IdPlan:
     @property
     def keeps_ids(self) -> bool:
         """Whether it names no id that is new or comes back: at most V grows, in a graph of plain numbers."""
-        return self.new is None and self.commit is nothing
+        return self.new is None and self.commit is None
 
 
 @dataclass(frozen=True, slots=True)

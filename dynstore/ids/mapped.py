@@ -144,7 +144,8 @@ class MappedIds(VertexIds):
 
         def commit() -> None:
             write()
-            revive()
+            if revive is not None:
+                revive()
             self._table = table
 
         plan.commit = commit
@@ -179,10 +180,10 @@ class MappedIds(VertexIds):
             gone[column[column >= 0]] = False
         return xp.nonzero(gone)[0][:wanted]
 
-    def _revival(self, columns: list[Array], num_vertices: int) -> Callable[[], None]:
-        """Plan to restore deleted vertices that are named again."""
+    def _revival(self, columns: list[Array], num_vertices: int) -> Callable[[], None] | None:
+        """Plan to restore deleted vertices that are named again; None if none are deleted."""
         if self._gone is None:
-            return nothing
+            return None
         gone = self._flags(num_vertices)
         for column in columns:
             gone[column[column < num_vertices]] = False

@@ -21,7 +21,7 @@ __all__ = [
     "STRINGS",
     "Bounds",
     "EdgeColumns",
-    "as_signed",
+    "find_bounds",
     "read_column",
     "read_edges",
     "read_ids",
@@ -110,7 +110,7 @@ def read_edges(
         src, dst = backend.kernels("dynstore.input").convert_ids(backend, raw_src, raw_dst, vertex_dtype)
         return EdgeColumns(src, dst, weights, None)
     if bounds is None or not as_wanted:
-        bounds = _find_bounds(backend, raw_src, raw_dst)
+        bounds = find_bounds(backend, raw_src, raw_dst)
     src, src_max = _check_ids(caller, backend, src_name, raw_src, bounds[:2], vertex_dtype)
     dst, dst_max = _check_ids(caller, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
     weights = read_weights(caller, backend, columns, src, dst, weight_dtype)
@@ -249,19 +249,19 @@ def _refuse_strings(caller: str, name: str, column: Any) -> None:
 def read_column(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
     """Read one column of integer ids; return them and the highest (-1 for none)."""
     array = read_integers(caller, backend, name, column)
-    return _check_ids(caller, backend, name, array, _find_bounds(backend, array, array[:0])[:2], dtype)
+    return _check_ids(caller, backend, name, array, find_bounds(backend, array, array[:0])[:2], dtype)
 
 
 def read_integers(caller: str, backend: Backend, name: str, column: Any) -> Array:
     """Read one column of integers, in its own dtype."""
-    array = _to_array(caller, backend, name, column, "id")
+    array = _to_array(caller, backend, name, column, "id")  # on the device, if these are numbers
     if array.size == 0:
         return backend.empty(0, np.int32)
     if array.dtype.kind not in "iu":
         null = array != array if array.dtype.kind == "f" else array[:0]
         found = f", and NaN at row {int(null.argmax())}, which is a null" if bool(null.any()) else ""
         raise InputTypeError(f"{caller}: `{name}` is {array.dtype}{found}; vertex ids must be integers")
-    return backend.asarray(array)
+    return array
 
 
 def read_numbers(caller: str, backend: Backend, name: str, column: Any, role: Role = "weight") -> Array:
@@ -269,9 +269,13 @@ def read_numbers(caller: str, backend: Backend, name: str, column: Any, role: Ro
     return backend.asarray(_to_array(caller, backend, name, column, role))
 
 
-def _find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:
-    bounds: Bounds = backend.kernels("dynstore.input").find_bounds(backend, first, second)
-    return bounds
+def find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:
+    """Return the lowest and highest of each of two integer columns; 0 is always counted as present."""
+    if backend.family == "cuda":  # both in one launch
+        bounds: Bounds = backend.kernels("dynstore.input").find_bounds(backend, first, second)
+        return bounds
+    low_first, high_first = int(first.min(initial=0)), int(first.max(initial=0))
+    return low_first, high_first, int(second.min(initial=0)), int(second.max(initial=0))
 
 
 def _check_ids(
@@ -309,10 +313,3 @@ def read_weight(caller: str, backend: Backend, name: str, column: Any, dtype: np
             row = int(xp.argmax(bad))
             raise LimitError(f"{caller}: `{name}` has {float(array[row])} at row {row}; that does not fit {dtype}")
     return weights
-
-
-def as_signed(backend: Backend, column: Array) -> Array:
-    """Return a column of integers that fit int64; larger ones become its largest."""
-    if column.dtype != np.uint64:
-        return column
-    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

@@ -14,9 +14,11 @@ from dynstore.input.objects import read_objects, texts_of, whole_numbers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dynstore.backend import Backend
     from dynstore.input.kinds import Kind, Role
+    from dynstore.typing import Array
 
-__all__ = ["Coded", "coded", "holds_strings", "pick_rows", "plain", "values_of"]
+__all__ = ["Coded", "as_signed", "coded", "holds_strings", "pick_rows", "plain", "values_of"]
 
 
 def plain(caller: str, name: str, column: Any, role: Role) -> Any:
@@ -243,3 +245,10 @@ def values_of(column: Any) -> np.ndarray:
         column = column.to_numpy(**({"zero_copy_only": False} if hasattr(column, "type") else {}))
     array = np.asarray(column)
     return array if array.dtype.kind in "iu" else array.astype(object)
+
+
+def as_signed(backend: Backend, column: Array) -> Array:
+    """Return an array of integers that fit int64; larger ones become its largest."""
+    if column.dtype != np.uint64:
+        return column
+    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_bound_lanes, d_lane
-from dynstore.input.columns import as_signed
+from dynstore.input.converting import as_signed
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

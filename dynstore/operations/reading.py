@@ -10,7 +10,8 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.ids.choices import read_choices
 from dynstore.input.arrow_memory import check_memory
-from dynstore.input.columns import as_signed, read_integers, read_numbers
+from dynstore.input.columns import read_integers, read_numbers
+from dynstore.input.converting import as_signed
 from dynstore.input.forms import check_labels, column_names, is_frame, length_of, on_gpu, open_edges, take_rows
 from dynstore.input.times import read_times
 from dynstore.operations.results import Operation

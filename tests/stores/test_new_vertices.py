@@ -110,7 +110,7 @@ def test_a_new_vertex_that_there_is_no_memory_for_leaves_no_trace(twins, monkeyp
         if known:
             patch.setattr(SlotArrays, "with_vertices", fail)
         else:
-            patch.setattr("dynstore.stores.pma.windowed.most_in_place", lambda *_: 0)  # the device refuses
+            patch.setattr("dynstore.stores.pma.store.most_in_place", lambda *_: 0)  # the device refuses
             patch.setattr(type(graph._out), "_plan_merge", fail)
         with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
             graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))

@@ -1,4 +1,4 @@
-"""Sorting an unsorted batch on the host."""
+"""Sorting the rows of a batch on the host."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.sorted import EdgeBatch
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["make_pairs"]
+__all__ = ["sort_pairs"]
 
 
-def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
-    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once."""
+def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
+    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once.
+
+    Also returns how many are self-loops.
+    """
     count = int(src.shape[0])
     keys = np.empty(2 * count if mirrored else count, dtype=np.int64)
     _pack(src, dst, keys[:count])
@@ -26,7 +28,7 @@ def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Edge
     keys.sort()  # NumPy's sort uses vectors
     some_src, some_dst = np.empty(keys.shape[0], np.int32), np.empty(keys.shape[0], np.int32)
     kept, loops = _unpack_once(keys, some_src, some_dst)
-    return EdgeBatch(some_src[:kept], some_dst[:kept], None, int(loops) if mirrored else 0, mirrored)
+    return some_src[:kept], some_dst[:kept], int(loops)
 
 
 @njit(cache=True)

@@ -1,4 +1,4 @@
-"""The rows of an unsorted batch on CUDA, and of its mirror image."""
+"""The rows of a batch on CUDA, and of its mirror image: read by kernels, or sorted."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.unsorted import RawEdges
+from dynstore.batches.cuda.sort import sort_keys
+from dynstore.batches.cuda.unique import keep_pairs, pack_keys
 from dynstore.cuda.compiler import device
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["d_count_rows", "d_read_edge", "d_read_row", "make_pairs"]
+__all__ = ["d_count_rows", "d_read_edge", "d_read_row", "sort_pairs"]
 
 
 @device
@@ -41,6 +42,9 @@ def d_count_rows(edge_src, mirrored):
     return 2 * num_edges if mirrored else num_edges
 
 
-def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> RawEdges:
-    """Return int32 edges as a batch that is sorted only when needed; ``mirrored``: in both directions."""
-    return RawEdges(backend, src, dst, mirrored)
+def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
+    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once.
+
+    Also returns how many are self-loops.
+    """
+    return keep_pairs(backend, sort_keys(backend, pack_keys(backend, src, dst, mirrored)))

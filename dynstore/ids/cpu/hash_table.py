@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.host_compiler import njit
 from dynstore.ids.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, HashTable, Unknown
-from dynstore.input.cpu import find_bounds
+from dynstore.input.columns import find_bounds
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

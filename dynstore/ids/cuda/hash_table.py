@@ -13,7 +13,7 @@ from dynstore.cuda.grid import ARRIVALS
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.cuda.warp import d_lane, d_sum_lanes
 from dynstore.ids.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
-from dynstore.input.columns import as_signed
+from dynstore.input.converting import as_signed
 from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.cuda.launch import Packed
 from dynstore.ids.cuda.hash_table import RECORD_SIZE, k_match_keys
-from dynstore.input.columns import as_signed
+from dynstore.input.converting import as_signed
 from dynstore.stores.table.cuda.arguments import with_room
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.scratch import or_none
+from dynstore.stores.pma.cpu.redistribute import or_none
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynstore.stores.pma.windowed import WindowedStore, WindowOptions
+from dynstore.stores.pma.store import PackedArrayStore, WindowOptions
 
 __all__ = ["GPMALevelOptions", "GPMALevelStore"]
 
 
 @dataclass(frozen=True)
 class GPMALevelOptions(WindowOptions):
-    """The options of a windowed store; ``merge_cost=0`` never merges everything to save time, as in the paper."""
+    """Densities; ``merge_cost=0`` never merges everything to save time, as in the paper."""
 
     caller = "store 'gpma_level'"
 
 
-class GPMALevelStore(WindowedStore):
+class GPMALevelStore(PackedArrayStore):
     """Edges in a gapped sorted array; a batch climbs level by level to the segments that can take it."""
 
     name = "gpma_level"

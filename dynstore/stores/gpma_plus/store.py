@@ -19,8 +19,7 @@ from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.aged import Aged
-from dynstore.stores.pma.store import linear_limits
-from dynstore.stores.pma.windowed import WindowedStore, WindowOptions, most_in_place
+from dynstore.stores.pma.store import PackedArrayStore, WindowOptions, linear_limits, most_in_place
 from dynstore.stores.table.slots import Attempt, SlotArrays
 from dynstore.typing import OnDuplicate
 
@@ -29,7 +28,7 @@ __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
 @dataclass(frozen=True)
 class GPMAPlusOptions(WindowOptions):
-    """The options of a windowed store.
+    """Densities, and when everything is merged.
 
     Leaves that CUDA writes while it searches for a large batch (``cuda/tile_insert.py``) do not count in
     ``merge_cost``.
@@ -38,12 +37,13 @@ class GPMAPlusOptions(WindowOptions):
     caller = "store 'gpma+'"
 
 
-class GPMAPlusStore(WindowedStore):
+class GPMAPlusStore(PackedArrayStore):
     """Edges in a gapped sorted array; a batch is merged into the lowest segments that can take it."""
 
     name = "gpma+"
     package = "dynstore.stores.gpma_plus"
     Options = GPMAPlusOptions
+    options: GPMAPlusOptions
     refuses_absent = True
     memories = ("device", "host")
     # How many unsorted attempts have failed in a row, and how many of the next insertions are not tried unsorted.
@@ -70,7 +70,7 @@ class GPMAPlusStore(WindowedStore):
         if windows is None:  # the table has to grow
             return None
         total = left.num_edges + len(arriving) - located.found
-        merging = self._merge_is_cheaper(windows.num_leaves)
+        merging = windows.num_leaves > self._most_leaves
         windows = self._widen(windows) if merging else windows
         clear = backend.prepare(kernels.delete_in_place, backend, slots, leaving, gone, None)
         add = on_duplicate == "add"
@@ -136,7 +136,7 @@ class GPMAPlusStore(WindowedStore):
         def restore() -> None:
             backend.overwrite(slots.valid, words)
             slots.num_edges = num_edges
-            self._take(slots)
+            self.slots = slots
 
         return restore
 
@@ -203,7 +203,7 @@ class GPMAPlusStore(WindowedStore):
 
         def commit() -> None:
             slots.num_edges += change
-            self._take(slots)
+            self.slots = slots
 
         return Plan(found, found_loops, commit, False, "in-place")
 

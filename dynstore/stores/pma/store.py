@@ -1,4 +1,8 @@
-"""What the packed memory arrays share: slots, densities, and growing and shrinking by a merge of everything."""
+"""What the packed memory arrays share: densities, windows, and growing and shrinking by a merge of everything.
+
+M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 5. Updates
+write the lowest windows with room, or merge everything if that moves fewer bytes.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,15 @@ from dynstore.errors import InputError
 from dynstore.stores.base import Plan, Store, StoreOptions
 from dynstore.stores.table.slots import SearchResult, SlotArrays
 from dynstore.stores.table.tuning import DEFAULT_TUNING, Tuning, make_tuning
-from dynstore.typing import Path
+from dynstore.typing import OnDuplicate, Path
 
-__all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "linear_limits"]
+__all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "WindowOptions", "linear_limits", "most_in_place"]
 
 LEAF = 32
+# With a lower cost of writing in place than this, a merge is never cheaper.
+LOWEST_COST, NO_LIMIT = 1e-9, 1 << 62
+# Of the free device memory, for leaves of a table in host memory.
+SCRATCH_SHARE = 1 / 4
 
 
 @dataclass(frozen=True)
@@ -60,17 +68,75 @@ class DensityOptions(StoreOptions):
                 f"{self.caller}: {shown}; wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"
             )
 
+    @property
+    def cost_in_place(self) -> float:
+        """The cost of writing one leaf in place, in leaves written by a merge; 0 never merges to save time."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class WindowOptions(DensityOptions):
+    """Densities, and when everything is merged instead.
+
+    A leaf may fill up, and may keep a single edge. The paper (figure 3) has 0.92 and 0.08. With these bounds fewer
+    windows of several leaves are redistributed.
+
+    Attributes
+    ----------
+    merge_cost : float
+        The cost of writing one leaf in place, in leaves written by a merge.
+    """
+
+    leaf_upper: float = 1.0
+    leaf_lower: float = 1 / 32
+    merge_cost: float = 1.25
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share(self.caller, "merge_cost", self.merge_cost, 0.0, 1e9)
+
+    @property
+    def cost_in_place(self) -> float:
+        return self.merge_cost
+
 
 class PackedArrayStore(Store):
-    """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
+    """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves.
+
+    A batch is merged into the lowest windows that can take it. A structure that inserts in another way has a
+    ``plan_insert`` of its own.
+    """
 
     Options: ClassVar[type[DensityOptions]] = DensityOptions
     takes_unsorted = True
     divides: ClassVar[tuple[str, ...]] = ("cuda",)
+    package: ClassVar[str] = "dynstore.stores.pma"  # its module ``update`` chooses the windows and writes them
     options: DensityOptions
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         return self._fresh(0, num_vertices)
+
+    def plan_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+        backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
+        slots, limits = self.slots, self._upper_limits
+        if slots.num_edges == 0:
+            return self._plan_build(batch, max(num_vertices, slots.num_vertices))
+        if num_vertices > slots.num_vertices:
+            slots = slots.with_vertices(backend, num_vertices)
+        located, windows = kernels.plan_insert(backend, slots, batch, limits)
+        total = slots.num_edges + batch.count_edges() - located.found
+        merging = windows is None or windows.num_leaves > self._most_leaves
+        if merging:
+            windows = None if windows is None else self._widen(windows)
+            if windows is None:
+                return self._plan_merge(slots, batch, located, add, total)
+        return self._plan_in_place(
+            slots,
+            located,
+            total,
+            lambda target: backend.prepare(kernels.insert_in_place, backend, target, batch, located, windows, add),
+            "merge" if merging else "in-place",
+        )
 
     def plan_delete(self, batch: Batch) -> Plan:
         return self._plan_delete(batch, self._lower_limits)
@@ -81,7 +147,7 @@ class PackedArrayStore(Store):
         located, windows = kernels.plan_delete(backend, slots, batch, limits)
         total = slots.num_edges - located.found
         if windows is not None:
-            merging = self._merge_is_cheaper(windows.num_leaves)
+            merging = windows.num_leaves > self._most_leaves
         else:  # the root is too empty: shrink, but keep a reserved array, since compacting frees nothing
             merging = self._slots_for(total) < slots.num_slots
         if merging:
@@ -108,15 +174,15 @@ class PackedArrayStore(Store):
 
         ``prepare`` returns the function that writes.
         """
-        target = slots.copy(self.backend) if slots.pins else slots
+        target, places = slots.copy(self.backend) if slots.pins else slots, self._sorted(located)
         write = prepare(target)
 
         def commit() -> None:
             write()
             target.num_edges = total
-            self._take(target)
+            self.slots = target
 
-        return Plan(located.found, located.found_loops, commit, path=path, located=self._sorted(located))
+        return Plan(located.found, located.found_loops, commit, path=path, located=places)
 
     def _plan_merge_out(self, slots: SlotArrays, batch: Batch, located: SearchResult, total: int) -> Plan:
         """Plan to write all edges but those of a batch to fresh slots."""
@@ -134,7 +200,7 @@ class PackedArrayStore(Store):
         def commit() -> None:
             if write is not None:
                 write()
-            self._take(new)
+            self.slots = new
 
         return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
 
@@ -151,7 +217,7 @@ class PackedArrayStore(Store):
         def commit() -> None:
             if write is not None:
                 write()
-            self._take(new)
+            self.slots = new
 
         found, loops = (0, 0) if located is None else (located.found, located.found_loops)
         grown = new.num_slots > self.slots.num_slots
@@ -176,7 +242,7 @@ class PackedArrayStore(Store):
     @property
     def _window_kernels(self) -> Any:
         """The kernels that choose the windows of an update and write them."""
-        return self._kernels
+        return self.backend.kernels(self.package, "update")
 
     def _slots_for(self, num_edges: int) -> int:
         """Return the slots, whole leaves, for ``num_edges`` or the capacity, if that is more, at the build density."""
@@ -185,9 +251,20 @@ class PackedArrayStore(Store):
         self._check_num_slots(num_slots)
         return num_slots
 
-    def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
-        """Whether a merge of everything is cheaper than writing ``leaves_in_place``."""
-        return False
+    @property
+    def _most_leaves(self) -> int:
+        """The most leaves that are written in place; for more, a merge of everything is cheaper.
+
+        Wide windows go through scratch on the device. Beside a table in host memory there may be too little for that;
+        then everything is merged, from host memory to host memory.
+        """
+        slots = self.slots
+        most = most_in_place(slots.num_slots, self.options.cost_in_place)
+        free = self.backend.free_bytes() if slots.memory == "host" else None
+        if free is None:
+            return most
+        bytes_a_leaf = LEAF * sum(column.dtype.itemsize for column in slots.columns if column is not None)
+        return int(min(most, SCRATCH_SHARE * free // bytes_a_leaf))
 
     def _widen(self, windows: Any) -> Any | None:
         """Return a window of all slots for a merge of everything that needs no fresh slots; None where it does."""
@@ -211,3 +288,8 @@ def linear_limits(num_slots: int, leaf: float, root: float) -> np.ndarray:
     if height == 0:
         return np.array([root])
     return leaf + (root - leaf) * np.arange(height + 1) / height
+
+
+def most_in_place(num_slots: int, merge_cost: float) -> int:
+    """Return the largest number of leaves for which a merge of everything is not cheaper."""
+    return int(num_slots // LEAF / merge_cost) if merge_cost > LOWEST_COST else NO_LIMIT

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.redistribute import set_located
-from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
+from dynstore.stores.pma.cpu.redistribute import count_bits, or_none, set_located
 from dynstore.stores.pma.cpu.single_key import find_place, respread
-from dynstore.stores.pma.cpu.windows import count_bits
+from dynstore.stores.pma.cpu.windows import locate_batch
 from dynstore.stores.table.slots import ABSENT, SearchResult
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.windows import count_bits
+from dynstore.stores.pma.cpu.redistribute import count_bits
 
 __all__ = ["choose_levels", "find_places"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.stores.gpma_level.cpu.loops import choose_levels, find_places
-from dynstore.stores.pma.cpu.redistribute import clear_located, set_located, write_windows
-from dynstore.stores.pma.cpu.scratch import Scratch, locate_batch, or_none, reserve_scratch
+from dynstore.stores.pma.cpu.redistribute import Scratch, clear_located, or_none, set_located, write_windows
+from dynstore.stores.pma.cpu.windows import locate_batch, reserve_scratch
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
 if TYPE_CHECKING:

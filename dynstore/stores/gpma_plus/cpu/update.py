@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.stores.pma.cpu.rebalance import choose_windows_of, widen, write_windows_of
-from dynstore.stores.pma.cpu.redistribute import set_located
-from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
+from dynstore.stores.pma.cpu.redistribute import or_none, set_located, write_windows_of
 from dynstore.stores.pma.cpu.update import delete_in_place, plan_delete
+from dynstore.stores.pma.cpu.windows import choose_windows_of, locate_batch, widen
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.backend import Backend
     from dynstore.batches.sorted import EdgeBatch
-    from dynstore.stores.pma.cpu.rebalance import Windows
+    from dynstore.stores.pma.cpu.redistribute import Windows
     from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["delete_in_place", "insert_in_place", "locate_batch", "plan_delete", "plan_insert", "widen"]
@@ -32,7 +31,7 @@ def plan_insert(
     ``limits``: the highest density of each height, linear in it. No windows if the root would be denser.
     """
     located = locate_batch(backend, slots, batch)
-    if len(batch) - located.found > slots.room_at(limits[-1]):
+    if slots.num_edges + batch.num_rows - located.found > limits[-1] * slots.num_slots:
         return located, None
     return located, choose_windows_of(backend, slots, located, limits, inserting=True)
 

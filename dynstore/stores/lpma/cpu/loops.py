@@ -14,7 +14,7 @@ from dynstore.stores.lpma.cpu.mapping import (
     word_of,
 )
 from dynstore.stores.lpma.levels import DST, END, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
-from dynstore.stores.pma.cpu.windows import count_bits
+from dynstore.stores.pma.cpu.redistribute import count_bits
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
 __all__ = [

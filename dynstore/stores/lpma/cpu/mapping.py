@@ -14,7 +14,7 @@ import numpy as np
 
 from dynstore.host_compiler import njit
 from dynstore.stores.lpma.levels import END, FIRST_SRC, MAX_LEVELS, MEMORY_BASE, SRC, VALID
-from dynstore.stores.pma.cpu.windows import count_bits
+from dynstore.stores.pma.cpu.redistribute import count_bits
 
 __all__ = [
     "all_memory",

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.host_compiler import njit
 from dynstore.stores.lpma.cpu.mapping import physical_of, word_of
-from dynstore.stores.pma.cpu.windows import count_bits
+from dynstore.stores.pma.cpu.redistribute import count_bits
 
 __all__ = ["choose_bottom_up", "choose_top_down", "collect_windows", "count_before"]
 

@@ -1,18 +1,90 @@
-"""Writing the leaves of a packed memory array on the host."""
+"""Writing the leaves of a packed memory array on the host.
+
+Scratch is what edges pass through on their way back to slots. Loops take arrays of length 0 where there are no weights.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.windows import SHIFT_AT_MOST, count_bits, count_zeros
 from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
-__all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
+if TYPE_CHECKING:
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
+    from dynstore.typing import Array
 
+__all__ = [
+    "NO_WEIGHTS",
+    "SHIFT_AT_MOST",
+    "Scratch",
+    "Windows",
+    "clear_located",
+    "count_bits",
+    "gather_all",
+    "or_none",
+    "set_located",
+    "shift_in",
+    "spread",
+    "write_rows",
+    "write_windows",
+    "write_windows_of",
+]
+
+# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution, which takes about
+# as long: 40 ns a shifted key, 100 to 120 ns a leaf (docs/internals/gpma_plus.md).
+SHIFT_AT_MOST = 3
 # How many windows ahead the memory of a window is prefetched.
 WINDOWS_AHEAD = 16
+NO_WEIGHTS = np.empty(0, dtype=np.float32)
+# Sources, destinations and weights (length 0 if there are none) on their way back to slots.
+Scratch: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows to write, ascending and disjoint, and the memory that writing them takes.
+
+    ``bounds`` has one line for each: first leaf, last leaf + 1, first pending key, last pending key + 1.
+    ``num_leaves``: the time that writing them takes, in redistributed leaves.
+    """
+
+    bounds: np.ndarray
+    pending: np.ndarray
+    scratch: Scratch
+    num_leaves: int
+    num_pending: int
+
+
+def or_none(weights: Array | None) -> np.ndarray:
+    """Return an array for a loop: of length 0 if there are no weights."""
+    return NO_WEIGHTS if weights is None else weights
+
+
+def write_windows_of(slots: SlotArrays, located: SearchResult, windows: Windows, new: Scratch) -> None:
+    """Write the windows of an update with its pending keys; ``new``: the columns of the batch."""
+    target = (slots.src, slots.dst, or_none(slots.weights), slots.valid, slots.offsets)
+    write_windows(*target, windows.bounds, windows.pending, located.positions, *new, *windows.scratch)
+
+
+@njit(cache=True)
+def count_bits(word):
+    word = np.uint32(word)
+    word = word - ((word >> np.uint32(1)) & np.uint32(0x55555555))
+    word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
+    word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
+    return np.int64(np.uint32(word * np.uint32(0x01010101)) >> np.uint32(24))
+
+
+@njit(cache=True)
+def count_zeros(word):
+    """Count the zeros below the lowest set bit, 32 if there is none."""
+    word = np.uint32(word)
+    return count_bits((word & (~word + np.uint32(1))) - np.uint32(1))
 
 
 @njit(cache=True)

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.stores.pma.cpu.rebalance import Windows, choose_windows_of, write_windows_of
-from dynstore.stores.pma.cpu.redistribute import clear_located, gather_all, spread
-from dynstore.stores.pma.cpu.scratch import Scratch, locate_batch, or_none, reserve_scratch
+from dynstore.stores.pma.cpu.redistribute import (
+    Scratch,
+    Windows,
+    clear_located,
+    gather_all,
+    or_none,
+    spread,
+    write_windows_of,
+)
+from dynstore.stores.pma.cpu.windows import choose_windows_of, locate_batch, reserve_scratch
 from dynstore.stores.table.slots import SearchResult
 
 if TYPE_CHECKING:

@@ -1,40 +1,69 @@
-"""Choosing the windows of a packed memory array on the host: one loop over the changed leaves."""
+"""The windows of an update of a packed memory array on the host: find the keys, and choose what takes them."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.table.slots import ABSENT, PRESENT
+from dynstore.stores.pma.cpu.redistribute import NO_WEIGHTS, SHIFT_AT_MOST, Scratch, Windows, count_bits
+from dynstore.stores.table.cpu.search import locate_edges
+from dynstore.stores.table.slots import ABSENT, PRESENT, SearchResult
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.batches.sorted import EdgeBatch
+    from dynstore.stores.table.slots import SlotArrays
 
 __all__ = [
-    "SHIFT_AT_MOST",
     "choose_windows",
-    "count_bits",
+    "choose_windows_of",
     "count_states",
-    "count_zeros",
     "group_by_leaf",
+    "locate_batch",
+    "reserve_scratch",
+    "widen",
 ]
 
-# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution, which takes about
-# as long: 40 ns a shifted key, 100 to 120 ns a leaf (docs/internals/gpma_plus.md).
-SHIFT_AT_MOST = 3
+
+def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> SearchResult:
+    """Find the keys of a batch and count the present ones."""
+    positions, states = locate_edges(backend, slots, batch.src, batch.dst)
+    loops = np.count_nonzero((states == PRESENT) & (batch.src == batch.dst)) if batch.num_loops else 0
+    return SearchResult(positions, states, int(count_states(states)), int(loops))
 
 
-@njit(cache=True)
-def count_bits(word):
-    word = np.uint32(word)
-    word = word - ((word >> np.uint32(1)) & np.uint32(0x55555555))
-    word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
-    word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
-    return np.int64(np.uint32(word * np.uint32(0x01010101)) >> np.uint32(24))
+def choose_windows_of(
+    backend: Backend, slots: SlotArrays, located: SearchResult, limits: np.ndarray, inserting: bool
+) -> Windows:
+    """Choose the windows that take the absent keys of a batch, or lose the present ones, and reserve their scratch."""
+    num_changed = located.positions.shape[0] - located.found if inserting else located.found
+    num_leaves = slots.num_slots >> 5
+    run_leaf, run_keys, run_pending, pending = backend.empty((4, num_changed + 1), np.int64)
+    bounds = backend.empty((num_changed, 4), np.int64)
+    num_runs = group_by_leaf(located.positions, located.states, inserting, run_leaf, run_keys, run_pending, pending)
+    num_windows, total, largest = choose_windows(
+        slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
+    )
+    scratch = reserve_scratch(backend, slots, largest * 32)
+    return Windows(bounds[:num_windows], pending, scratch, int(total), int(run_pending[num_runs]))
 
 
-@njit(cache=True)
-def count_zeros(word):
-    """Count the zeros below the lowest set bit, 32 if there is none."""
-    word = np.uint32(word)
-    return count_bits((word & (~word + np.uint32(1))) - np.uint32(1))
+def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
+    """Reserve scratch for ``size`` edges on their way back to slots."""
+    size += 1  # a last gap is written there
+    weights = NO_WEIGHTS if slots.weights is None else backend.empty(size, slots.weights.dtype)
+    return backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights
+
+
+def widen(backend: Backend, slots: SlotArrays, windows: Windows) -> Windows:
+    """Return one window of all leaves in place of several: writing it is a merge of everything without fresh slots."""
+    num_leaves = slots.num_slots >> 5
+    bounds = np.array([[0, num_leaves, 0, windows.num_pending]], np.int64)
+    most = slots.num_edges + windows.pending.shape[0]  # restored keys are not pending, but become edges
+    scratch = reserve_scratch(backend, slots, most)
+    return Windows(bounds, windows.pending, scratch, num_leaves, windows.num_pending)
 
 
 @njit(cache=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.redistribute import shift_in
+from dynstore.stores.pma.cpu.redistribute import count_bits, shift_in
 from dynstore.stores.pma.cpu.single_key import find_place, respread
-from dynstore.stores.pma.cpu.windows import count_bits
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
 __all__ = ["delete_keys", "insert_keys"]

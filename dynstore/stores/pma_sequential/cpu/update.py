@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.stores.pma.cpu.redistribute import set_located
-from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
+from dynstore.stores.pma.cpu.redistribute import or_none, set_located
+from dynstore.stores.pma.cpu.windows import locate_batch
 from dynstore.stores.pma_sequential.cpu.loops import delete_keys, insert_keys
 
 if TYPE_CHECKING:
