@@ -28,7 +28,7 @@ from dynstore.algorithms.community.api import count_at_rows
 from dynstore.algorithms.components.api import label_rows
 from dynstore.algorithms.inputs import read_vertices
 from dynstore.algorithms.link_analysis.api import iterate, read_numbers, read_personalization
-from dynstore.algorithms.monitored import find_monitor
+from dynstore.algorithms.tracking import find_monitor
 from dynstore.algorithms.traversal.api import read_bfs, read_sssp, search_hops, search_lengths
 from dynstore.errors import FailedToConvergeError, InputError
 from dynstore.input.frames import make_cudf_frame

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dynstore.algorithms.calls import algorithm, run_native
 from dynstore.algorithms.inputs import all_vertices, refuse_arguments, to_ids
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
 from dynstore.errors import InputTypeError
 from dynstore.input.frames import make_frame
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.calls import algorithm, run_native
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments, to_ids
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
 from dynstore.arguments import check_integer, check_number
 from dynstore.errors import InputError, InputTypeError
 from dynstore.input.frames import make_frame
