@@ -6,6 +6,7 @@ import importlib
 import inspect
 from copy import copy
 from functools import cache
+from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakSet
@@ -51,7 +52,7 @@ TRACKED = tuple(_ANSWERS)
 # The monitors of each graph, so that a function that is called like a tracked answer can return that answer. A monitor
 # stays as long as someone else holds it.
 _monitors: WeakKeyDictionary[DynamicGraph, WeakSet[Monitor]] = WeakKeyDictionary()
-_lock = Lock()  # of both kinds of sets: one thread may look while another starts to track
+_lock = RLock()  # of both kinds of sets: one thread may look while another starts to track
 
 
 class Report(NamedTuple):
