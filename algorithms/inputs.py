@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import listed
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.input.frames import frame_library
 
@@ -15,7 +14,16 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments", "to_ids"]
+__all__ = [
+    "all_vertices",
+    "has_negative_weights",
+    "one_of",
+    "read_values",
+    "read_vertices",
+    "refuse_arguments",
+    "to_ids",
+    "vertices_and",
+]
 
 
 def all_vertices(G: AnyGraph) -> Any:
@@ -29,6 +37,12 @@ def all_vertices(G: AnyGraph) -> Any:
 def to_ids(G: AnyGraph, numbers: Array) -> Any:
     """Return the ids of vertices given as row numbers, for ``make_frame``; -1 stays -1, or is null among strings."""
     return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames), numbers)
+
+
+def vertices_and(G: AnyGraph, numbers: Array) -> tuple[Any, Any]:
+    """Return :func:`all_vertices`, and :func:`to_ids` of row numbers."""
+    num_vertices, library = G.number_of_vertices(), frame_library(G.backend, G.frames)
+    return G.ids.column(num_vertices, library), G.ids.column(num_vertices, library, numbers)
 
 
 def read_vertices(G: AnyGraph, caller: str, what: str, vertices: Any) -> np.ndarray:
@@ -53,7 +67,7 @@ def read_vertices(G: AnyGraph, caller: str, what: str, vertices: Any) -> np.ndar
         vertices = [vertices]  # so that it is refused below for its type, not for its shape
     num_vertices = G.number_of_vertices()
     try:
-        numbers, stranger = G.ids.find_on_host(what, listed(vertices), num_vertices)
+        numbers, stranger = G.ids.find_on_host(what, vertices, num_vertices)
     except InputTypeError as error:
         raise InputTypeError(f"{caller}: {error}") from error
     except InputError as error:
@@ -120,6 +134,15 @@ def has_negative_weights(csr: GapCSR) -> bool:
         return False
     negative = csr.weights < 0
     return bool(negative.any()) and bool((negative & csr.mask()).any())
+
+
+def one_of(caller: str, name: str, value: Any, alias: str, other: Any) -> Any:
+    """Return the one of two parameters that is given: they name the same vertices."""
+    if (value is None) == (other is None):
+        if value is None:
+            raise InputTypeError(f"{caller}: {name!r} is missing; wanted the vertices to start from")
+        raise InputTypeError(f"{caller}: got both {name!r} and {alias!r}; wanted one of them")
+    return other if value is None else value
 
 
 def refuse_arguments(caller: str, **arguments: Any) -> None:

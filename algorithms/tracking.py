@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import importlib
-from abc import ABC, abstractmethod
+import inspect
 from copy import copy
 from functools import cache
+from threading import RLock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
+from dynstore.algorithms.community.tracked import TriangleAnswer
+from dynstore.algorithms.components.tracked import ComponentAnswer
 from dynstore.algorithms.costs import Budget, Choice, Costs, Path, Work
-from dynstore.algorithms.monitored import note_monitor
+from dynstore.algorithms.link_analysis.tracked import PagerankAnswer
 from dynstore.algorithms.registry import find_algorithm
+from dynstore.algorithms.traversal.tracked import BfsAnswer, SsspAnswer
 from dynstore.arguments import check_name
 from dynstore.errors import InputError, InputTypeError
 from dynstore.locks import Lock
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.answers import Answer
     from dynstore.backend import Timer
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
     from dynstore.typing import Array
 
-__all__ = ["TRACKED", "Answer", "Monitor", "Report", "Unnoted", "track"]
+__all__ = ["TRACKED", "Monitor", "Report", "Unnoted", "find_monitor", "track"]
 
 # What a preparation for the incremental way may take, in times of computing anew.
 PREPARATION = 4.0
@@ -33,78 +39,20 @@ PREPARATION = 4.0
 # up first (benchmarks/results/h200/tracked-cnr-2000.json). From then on one result in as many is timed and weighed.
 MOST_UNUSED = 4
 
-# Name of the function -> module and class of its answer.
-_ANSWERS = {
-    "bfs": ("traversal.tracked", "BfsAnswer"),
-    "pagerank": ("link_analysis.tracked", "PagerankAnswer"),
-    "sssp": ("traversal.tracked", "SsspAnswer"),
-    "triangle_count": ("community.tracked", "TriangleAnswer"),
-    "weakly_connected_components": ("components.tracked", "ComponentAnswer"),
+# Name of the function -> its answer.
+_ANSWERS: dict[str, type[Answer]] = {
+    "bfs": BfsAnswer,
+    "pagerank": PagerankAnswer,
+    "sssp": SsspAnswer,
+    "triangle_count": TriangleAnswer,
+    "weakly_connected_components": ComponentAnswer,
 }
 TRACKED = tuple(_ANSWERS)
 
-
-class Answer(ABC):
-    """One answer's state, indexed by row number.
-
-    Attributes
-    ----------
-    edge_visits : int
-        Edge visits of the last call that changed the state; repeated visits count.
-    """
-
-    example: ClassVar[dict[str, Any]] = {}  # parameters for a graph that has the vertex 0
-    edge_visits = 0
-    starts_warm = False  # whether :meth:`recompute` can start from the present state
-
-    def __init__(self, G: DynamicGraph, **params: Any) -> None:
-        self.G = G
-        self.params = params
-
-    @abstractmethod
-    def read_params(self) -> bool:
-        """Read the parameters as the function does; return False if they mean other vertices than last time."""
-
-    @abstractmethod
-    def recompute(self, warm: bool = False) -> None:
-        """Compute the answer anew, as fast as the function does; ``warm``: from the present state."""
-
-    def is_ready(self, deletes: bool) -> bool:
-        """Whether :meth:`advance` has all that it needs for changes with or without deletions."""
-        return True
-
-    def inspect(self) -> None:  # noqa: B027
-        """Find out about the present version what :meth:`is_ready` needs; called before updates keep their changes."""
-
-    def release(self) -> None:  # noqa: B027
-        """Drop what costs updates time and only :meth:`advance` needs; :meth:`is_ready` may be False from then on."""
-
-    @property
-    def upkeep_s(self) -> float:
-        """What updates have spent so far on what only :meth:`advance` needs."""
-        return 0.0
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether computing anew would drop what :meth:`prepare` has made."""
-        return False
-
-    def prepare(self, budget: Budget) -> bool:
-        """Compute the answer anew, and all that :meth:`advance` needs; return False if the budget is spent."""
-        self.recompute()
-        return True
-
-    @abstractmethod
-    def advance(self, delta: Delta, budget: Budget) -> bool:
-        """Bring the state up to date; return False if it must be computed anew: a part of it may be written."""
-
-    @abstractmethod
-    def arrays(self) -> tuple[Array | None, ...]:
-        """Return copies of the results at all rows, shape (V,) each, in the order in which :meth:`frame` has them."""
-
-    @abstractmethod
-    def frame(self) -> Any:
-        """Return the state as the function returns it."""
+# The monitors of each graph, so that a function that is called like a tracked answer can return that answer. A monitor
+# stays as long as someone else holds it.
+_monitors: WeakKeyDictionary[DynamicGraph, WeakSet[Monitor]] = WeakKeyDictionary()
+_lock = RLock()  # of both kinds of sets: one thread may look while another starts to track
 
 
 class Report(NamedTuple):
@@ -443,8 +391,43 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     record = find_algorithm(name)
     record.check(G)
     record.check_parameters(params, f"track: {name}")
-    module, kind = _ANSWERS[name]
-    answer: Answer = getattr(importlib.import_module(f"dynstore.algorithms.{module}"), kind)(G, **params)
-    monitor = Monitor(G, name, answer)
-    note_monitor(G, monitor)
+    monitor = Monitor(G, name, _ANSWERS[name](G, **params))
+    with _lock:
+        _monitors.setdefault(G, WeakSet()).add(monitor)
     return monitor
+
+
+def find_monitor(G: DynamicGraph, name: str, params: dict[str, Any]) -> Monitor | None:
+    """Return an open monitor of this call on a graph, or None.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+    name : str
+        The name of the function.
+    params : dict
+        Its parameters. Those that are left out have their defaults. Only numbers, strings, flags and None are compared:
+        with anything else there is none.
+    """
+    with _lock:
+        monitors = list(_monitors.get(G, ()))
+    for monitor in monitors:
+        if monitor.name == name and not monitor.is_closed and _is_same_call(name, monitor.params, params):
+            return monitor
+    return None
+
+
+def _is_same_call(name: str, first: dict[str, Any], second: dict[str, Any]) -> bool:
+    defaults = {
+        key: parameter.default for key, parameter in inspect.signature(find_algorithm(name).function).parameters.items()
+    }
+    return all(
+        _is_plain(one) and _is_plain(other) and one == other
+        for one, other in (
+            (first.get(key, defaults.get(key)), second.get(key, defaults.get(key))) for key in {**first, **second}
+        )
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | np.number)

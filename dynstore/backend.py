@@ -152,6 +152,12 @@ class Backend:
             array.fill(0)
         return array
 
+    def full(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Array:
+        """Allocate and fill with one value."""
+        array = self.empty(shape, dtype)
+        array.fill(value)
+        return array
+
     def empty_arena(self, *parts: Part, zeroed: int = 0) -> list[Array]:
         """Allocate several arrays at once, in about the time of one; see :class:`Arena`."""
         return self.arena(*parts, zeroed=zeroed).arrays
@@ -225,6 +231,11 @@ class Backend:
         """Wait until all work issued so far is done."""
         if self.on_gpu:
             self.xp.cuda.get_current_stream().synchronize()
+
+    def wait_for_stream(self) -> None:
+        """Wait for what is written on a stream of the caller's: cuDF works on the default stream."""
+        if self.on_gpu and self.xp.cuda.get_current_stream().ptr:
+            self.synchronize()
 
 
 class Timer:

@@ -20,11 +20,10 @@ import inspect
 import sys
 from typing import Any
 
-from dynstore.adapters.cugraph.direct import behind, call_directly, is_offered
-from dynstore.adapters.cugraph.engines import Declined, chosen_engine, note_reason, set_engine
+from dynstore.adapters.cugraph.direct import behind, route
 from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.adapters.cugraph.methods import new_graph, refuse_updates
-from dynstore.adapters.cugraph.own import has_own_kernels, run_own
+from dynstore.adapters.cugraph.own import has_own_kernels, set_engine
 from dynstore.adapters.cugraph.spanning import find_maximum_tree
 from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
@@ -52,7 +51,7 @@ def __getattr__(name: str) -> Any:
         if inspect.isroutine(value):
             value = _wrap_function(value, real.Graph)
             if has_own_kernels(name):
-                value = _route(value, name)
+                value = route(value, name)
             elif name == "maximum_spanning_tree":
                 value = _wrap_maximum_tree(value)
     setattr(sys.modules[__name__], name, value)
@@ -78,41 +77,6 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
         refuse_updates(result, f"{function.__name__} has made it")
         return result
 
-    return wrapped
-
-
-def _route(function: Any, name: str) -> Any:
-    """Run a function of cuGraph by dynstore's own kernels where they take the call, else by cuGraph's."""
-    parameters = inspect.signature(function).parameters
-    graph_name = next(iter(parameters))
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, engine: str | None = None, **kwargs: Any) -> Any:
-        chosen = chosen_engine(engine, name)
-        first = args[0] if args else kwargs.get(graph_name)
-        G = behind(first)
-        if G is None:
-            return function(*args, **kwargs)
-        rest = args[1:], {key: value for key, value in kwargs.items() if args or key != graph_name}
-        if name == "pagerank" and getattr(first, "store_transposed", None) is False:  # as the user has chosen
-            why = Declined("pagerank: cuGraph warns of a graph that is made with store_transposed=False")
-            return note_reason(G, why, lambda: function(*args, **kwargs))
-        if chosen == "dynstore":
-            result = run_own(name, G, *rest)
-            if not isinstance(result, Declined):
-                return result
-        else:
-            result = Declined(f"{name}: the engine is {chosen!r}")
-
-        def run_cugraph() -> Any:
-            direct = call_directly(name, G, *rest) if is_offered(name) else NotImplemented
-            return function(*args, **kwargs) if direct is NotImplemented else direct
-
-        return note_reason(G, result, run_cugraph)
-
-    shown = [*parameters.values(), inspect.Parameter("engine", inspect.Parameter.KEYWORD_ONLY, default=None)]
-    shown.sort(key=lambda parameter: parameter.kind)  # stable: only `engine` moves, to before `**options`
-    wrapped.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return wrapped
 
 

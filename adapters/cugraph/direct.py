@@ -1,51 +1,35 @@
-"""Plain calls of cuGraph's most used functions, passed directly to pylibcugraph.
+"""How a call of a function of cuGraph runs: by own kernels, directly in pylibcugraph, or in cuGraph.
 
-cuGraph's Python code around a search or a PageRank takes about a millisecond: it sorts all vertices to find their type.
-A call with only usual arguments skips it. Every other call, and every faulty one, goes to cuGraph's own function.
-A live graph lends either orientation, so ``pagerank`` need not warn of a graph with ``store_transposed=False``.
+Own kernels (``own``) come first. cuGraph's Python code around a search or a PageRank takes about a millisecond: it
+sorts all vertices to find their type. A call with only usual arguments skips it, and goes to pylibcugraph. Every other
+call, and every faulty one, goes to cuGraph's own function. A live graph lends either orientation, so ``pagerank`` need
+not warn of a graph with ``store_transposed=False``.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
-from dynstore.adapters.cugraph.engines import is_integer
 from dynstore.adapters.cugraph.live_graph import LiveGraph, lend_graph
-from dynstore.adapters.cugraph.shown import shown_ids
+from dynstore.adapters.cugraph.own import Declined, chosen_engine, run_own
+from dynstore.adapters.cugraph.shown import is_integer, shown_ids
 from dynstore.adapters.libraries import require
+from dynstore.algorithms.calls import last_call, note_call
 from dynstore.graph import DynamicGraph
 from dynstore.input.frames import make_cudf_frame
 
-__all__ = ["behind", "call_directly", "is_offered", "thread_handle"]
+__all__ = ["behind", "route", "thread_handle"]
 
 CALLER = "cuGraph"
 _own = threading.local()
-
-
-def is_offered(name: str) -> bool:
-    """Return whether a function of cuGraph has a direct form."""
-    return name in _FUNCTIONS
-
-
-def call_directly(name: str, G: DynamicGraph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what cuGraph's function returns, or NotImplemented if the call is not plain.
-
-    ``args``, ``kwargs``: the arguments without the graph.
-    """
-    function, signature = _FUNCTIONS[name]
-    try:
-        given = signature.bind(G, *args, **kwargs).arguments
-    except TypeError:
-        return NotImplemented
-    if load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
-        return NotImplemented
-    return function(**given)
 
 
 def behind(value: Any) -> DynamicGraph | None:
@@ -56,6 +40,67 @@ def behind(value: Any) -> DynamicGraph | None:
     if type(value) is not require(CALLER, "cugraph").Graph or not isinstance(live, LiveGraph):
         return None
     return live._dynamic
+
+
+def route(function: Any, name: str) -> Any:
+    """Run a function of cuGraph by dynstore's own kernels where they take the call, else by cuGraph's."""
+    parameters = inspect.signature(function).parameters
+    graph_name = next(iter(parameters))
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, engine: str | None = None, **kwargs: Any) -> Any:
+        first = args[0] if args else kwargs.get(graph_name)
+        G, chosen = behind(first), chosen_engine(engine, name)
+        if G is None:
+            return function(*args, **kwargs)
+        rest = args[1:], {key: value for key, value in kwargs.items() if args or key != graph_name}
+        if name == "pagerank" and getattr(first, "store_transposed", None) is False:  # as the user has chosen
+            why = Declined("pagerank: cuGraph warns of a graph that is made with store_transposed=False")
+            return _note_reason(G, why, lambda: function(*args, **kwargs))
+        if chosen == "dynstore":
+            result = run_own(name, G, *rest)
+            if not isinstance(result, Declined):
+                return result
+        else:
+            result = Declined(f"{name}: the engine is {chosen!r}")
+
+        def run_cugraph() -> Any:
+            direct = _call_directly(name, G, *rest)
+            return function(*args, **kwargs) if direct is NotImplemented else direct
+
+        return _note_reason(G, result, run_cugraph)
+
+    shown = [*parameters.values(), inspect.Parameter("engine", inspect.Parameter.KEYWORD_ONLY, default=None)]
+    shown.sort(key=lambda parameter: parameter.kind)  # stable: only `engine` moves, to before `**options`
+    wrapped.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _note_reason(G: DynamicGraph, declined: Declined, call: Callable[[], Any]) -> Any:
+    """Make a call that cuGraph runs, and have ``dynstore.explain`` say why dynstore's own kernels did not."""
+    before = last_call(G)
+    result = call()
+    after = last_call(G)
+    if after is not None and after is not before:
+        note_call(G, replace(after, reason=f"{declined.reason}; {after.reason}"))
+    return result
+
+
+def _call_directly(name: str, G: DynamicGraph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what cuGraph's function returns, or NotImplemented if the call is not plain.
+
+    ``args``, ``kwargs``: the arguments without the graph.
+    """
+    if name not in _FUNCTIONS:
+        return NotImplemented
+    function, signature = _FUNCTIONS[name]
+    try:
+        given = signature.bind(G, *args, **kwargs).arguments
+    except TypeError:
+        return NotImplemented
+    if load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
+        return NotImplemented
+    return function(**given)
 
 
 def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:

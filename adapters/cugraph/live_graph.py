@@ -28,7 +28,6 @@ from dynstore.adapters.cugraph.number_maps import make_number_map
 from dynstore.adapters.cugraph.packed import PackedRows, kept_rows, packed_rows
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
 from dynstore.adapters.libraries import require
-from dynstore.adapters.tables.texts import wait_for_stream
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -303,7 +302,7 @@ def _lend(
         vertices = require(CALLER, "cupy").arange(vertices.shape[0]) if rows.order is None else rows.order
     # A copy: functions of cuGraph that transpose the graph sort its vertices in place.
     number_map = vertices.astype(rows.indices.dtype)
-    wait_for_stream(G.backend)
+    G.backend.wait_for_stream()
     wide, medium = rows.segments or (-1, -1)
     graph = bridge.borrowed_graph(
         rows.offsets,

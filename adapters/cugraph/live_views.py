@@ -10,8 +10,7 @@ import numpy as np
 
 from dynstore.adapters.cugraph.edge_lists import WEIGHTS, is_read_by_cugraph
 from dynstore.adapters.cugraph.edge_properties import EDGE_ID, EDGE_TYPE, named_properties, stored_edges
-from dynstore.adapters.cugraph.engines import Declined, chosen_engine
-from dynstore.adapters.cugraph.own import run_own_degrees
+from dynstore.adapters.cugraph.own import Declined, chosen_engine, run_own_degrees
 from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
 from dynstore.adapters.cugraph.shown import STRING, ShownIds, shown_ids

@@ -1,4 +1,4 @@
-"""cuGraph's functions by dynstore's own kernels, with cuGraph's columns, dtypes and exceptions.
+"""cuGraph's functions by dynstore's own kernels, with cuGraph's columns, dtypes and exceptions; when they are used.
 
 A function here takes a call only if its result is the one that cuGraph's contract promises. It declines every other
 call, and every faulty one, so that cuGraph's own function runs and words its own errors. These differences remain:
@@ -12,37 +12,84 @@ call, and every faulty one, so that cuGraph's own function runs and words its ow
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.adapters.cugraph.engines import Declined, is_integer
-from dynstore.adapters.cugraph.shown import STRING, ShownIds, shown_ids
+from dynstore.adapters.cugraph.shown import STRING, ShownIds, is_integer, shown_ids
 from dynstore.adapters.libraries import require
-from dynstore.adapters.tables.texts import wait_for_stream
-from dynstore.algorithms.calls import Call, last_call, note_call
+from dynstore.algorithms.calls import SLOTS, Call, last_call, note_call
 from dynstore.algorithms.centrality.api import measure_rows
 from dynstore.algorithms.community.api import count_at_rows
 from dynstore.algorithms.components.api import label_rows
 from dynstore.algorithms.inputs import read_vertices
 from dynstore.algorithms.link_analysis.api import iterate, read_numbers, read_personalization
-from dynstore.algorithms.monitored import find_monitor
+from dynstore.algorithms.tracking import find_monitor
 from dynstore.algorithms.traversal.api import read_bfs, read_sssp, search_hops, search_lengths
-from dynstore.errors import FailedToConvergeError, InputError
+from dynstore.errors import FailedToConvergeError, InputError, unknown_name
 from dynstore.input.frames import make_cudf_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["has_own_kernels", "run_own", "run_own_degrees"]
+__all__ = ["ENGINES", "Declined", "chosen_engine", "has_own_kernels", "run_own", "run_own_degrees", "set_engine"]
 
 CALLER = "cuGraph"
-NOTHING = "nothing: kernels read the store's slots"
+ENGINES = ("dynstore", "cugraph")
+VARIABLE = "DYNSTORE_CUGRAPH_ENGINE"
+_chosen = {"engine": os.environ.get(VARIABLE, "dynstore")}
 # Kind of degrees -> whether they count in-edges (True), out-edges, or both.
 ORIENTATIONS = {"in_degree": (True,), "out_degree": (False,), "degree": (True, False), "degrees": (True, False)}
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A call that dynstore's own kernels do not take, so that cuGraph's run.
+
+    Attributes
+    ----------
+    reason : str
+    """
+
+    reason: str
+
+
+def set_engine(engine: str) -> str:
+    """Choose the kernels of all later calls in this process that do not name an engine themselves.
+
+    The environment variable ``DYNSTORE_CUGRAPH_ENGINE`` sets the first choice; without it, that is "dynstore".
+
+    Parameters
+    ----------
+    engine : {"dynstore", "cugraph"}
+        "dynstore": its own kernels where their result is the same, else cuGraph's. "cugraph": always cuGraph's.
+
+    Returns
+    -------
+    str
+        The choice before, to go back to.
+
+    Raises
+    ------
+    InputError
+        For any other name.
+    """
+    before = chosen_engine(None)
+    _chosen["engine"] = chosen_engine(engine, "set_engine")
+    return before
+
+
+def chosen_engine(engine: str | None, caller: str = VARIABLE) -> str:
+    """Return the engine for a call that names ``engine``, or None."""
+    name = _chosen["engine"] if engine is None else engine
+    if name not in ENGINES:
+        raise unknown_name(caller, "engine", name, ENGINES)
+    return name
 
 
 def has_own_kernels(name: str) -> bool:
@@ -63,37 +110,38 @@ def run_own(name: str, G: DynamicGraph, args: tuple[Any, ...], kwargs: dict[str,
     """
     function, signature = _FUNCTIONS[name]
     try:
-        given = signature.bind(G, *args, **kwargs).arguments
+        given = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         return Declined(f"arguments: {error}")
-    return _attempt(G, name, lambda: function(**given))
+    return _attempt(G, name, function, given)
 
 
 def run_own_degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> Any:
     """Return what ``Graph.degrees_function`` returns, or Declined."""
-    return _attempt(G, degree_type, lambda: _degrees(G, vertex_subset, degree_type))
+    return _attempt(G, degree_type, _degrees, {"vertex_subset": vertex_subset, "degree_type": degree_type})
 
 
-def _attempt(G: DynamicGraph, name: str, function: Callable[[], Any]) -> Any:
+def _attempt(G: DynamicGraph, name: str, function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """Call one of the functions below, and note the call, unless that was done on the way."""
     if G.backend.name == "cpu":
         return Declined("the graph is on the host")
-    if not G.number_of_vertices():
-        return Declined("the graph is empty")
-    before = last_call(G)
+    call, before = Call(name, "own kernel", G.version, SLOTS), last_call(G)
     try:
-        result = function()
+        shown = shown_ids(G)
+        result = function(G, shown, **given) if shown.num_vertices else Declined("the graph is empty")
     except InputError as error:
         return Declined(str(error))
-    if not isinstance(result, Declined) and last_call(G) is before:  # else the call was noted on the way
-        note_call(G, Call(name, "own kernel", G.version, NOTHING))
+    if not isinstance(result, Declined) and last_call(G) is before:
+        note_call(G, call)
     return result
 
 
-# ---------------------------------------------------------------------- functions; parameters as cuGraph's
+# ---------------------------------------------------------------------- functions: G, its ids, cuGraph's parameters
 
 
 def _bfs(
     G: DynamicGraph,
+    shown: ShownIds,
     start: Any = None,
     depth_limit: Any = None,
     i_start: Any = None,
@@ -103,12 +151,11 @@ def _bfs(
     chosen = start if i_start is None else i_start
     if directed is not None or (start is None) == (i_start is None) or return_predecessors is not True:
         return Declined("bfs: directed or return_predecessors is given, or not just one of start and i_start")
-    if not _are_vertices(G, chosen, many=True):
+    if not shown.takes(chosen, many=True):
         return Declined("bfs: the start is not an id of the graph's kind, a list or a series of them")
     limit = None if is_integer(depth_limit) and depth_limit <= 0 else depth_limit
     found = _tracked(G, "bfs", start=chosen, depth_limit=limit)
     distances, predecessors = found or search_hops(G, *read_bfs(G, chosen, limit))
-    shown = shown_ids(G)
     dtype = shown.number_map.dtype
     if distances.dtype != dtype:
         top = np.iinfo(distances.dtype).max
@@ -118,6 +165,7 @@ def _bfs(
 
 def _sssp(
     G: DynamicGraph,
+    shown: ShownIds,
     source: Any = None,
     method: Any = None,
     directed: Any = None,
@@ -130,15 +178,16 @@ def _sssp(
     others = (method, directed, return_predecessors, unweighted, overwrite, indices)
     if not G.is_weighted() or any(value is not None for value in others):
         return Declined("sssp: the graph has no weights, or more than source and cutoff are given")
-    if not _are_vertices(G, source):
+    if not shown.takes(source):
         return Declined("sssp: the source is not an id of the graph's kind")
     found = _tracked(G, "sssp", source=source, cutoff=cutoff)
     distances, predecessors = found or search_lengths(G, *read_sssp(G, source, cutoff=cutoff))
-    return _frame(G, shown_ids(G), distance=distances, vertex=None, predecessor=predecessors)
+    return _frame(G, shown, distance=distances, vertex=None, predecessor=predecessors)
 
 
 def _pagerank(
     G: DynamicGraph,
+    shown: ShownIds,
     alpha: Any = 0.85,
     personalization: Any = None,
     precomputed_vertex_out_weight: Any = None,
@@ -156,47 +205,46 @@ def _pagerank(
     dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
     targets = None
     if personalization is not None:
-        if not _is_usual_personalization(G, personalization, dtype):
+        if not _is_usual_personalization(shown, personalization, dtype):
             return Declined("pagerank: the columns of personalization are not of the graph's types")
         targets = read_personalization(G, personalization, dtype)
     ranks, converged = _tracked_ranks(G, alpha=alpha, tol=tol, max_iter=limit) if targets is None else (None, False)
     if ranks is None:
-        num_vertices = G.number_of_vertices()
+        num_vertices = shown.num_vertices
         first = G.backend.xp.full(num_vertices, 1.0 / num_vertices, dtype=dtype)
         ranks, iterations, error = iterate(G, None, alpha, targets, first, limit, tol)
         # In cuGraph ranks that converge in the last iteration have not converged.
         converged = bool(error < tol) and iterations < limit
     if fail_on_nonconvergence and not converged:
         raise require(CALLER, "cugraph.exceptions").FailedToConvergeError
-    frame = _frame(G, shown_ids(G), vertex=None, pagerank=ranks)
+    frame = _frame(G, shown, vertex=None, pagerank=ranks)
     return frame if fail_on_nonconvergence else (frame, converged)
 
 
 def _weakly_connected_components(
-    G: DynamicGraph, directed: Any = None, connection: Any = None, return_labels: Any = None
+    G: DynamicGraph, shown: ShownIds, directed: Any = None, connection: Any = None, return_labels: Any = None
 ) -> Any:
     if G.is_directed() or directed is not None or return_labels is not None or connection not in (None, "weak"):
         return Declined("weakly_connected_components: the graph is directed, or there are arguments for matrices")
     found = _tracked(G, "weakly_connected_components")
     labels = found[0] if found else label_rows(G)
-    shown = shown_ids(G)
     return _frame(G, shown, vertex=None, labels=labels.astype(shown.number_map.dtype, copy=False))
 
 
 def _connected_components(
-    G: DynamicGraph, directed: Any = None, connection: Any = "weak", return_labels: Any = None
+    G: DynamicGraph, shown: ShownIds, directed: Any = None, connection: Any = "weak", return_labels: Any = None
 ) -> Any:
     if connection != "weak":
         return Declined("connected_components: connection is not 'weak'")
-    return _weakly_connected_components(G, directed, connection, return_labels)
+    return _weakly_connected_components(G, shown, directed, connection, return_labels)
 
 
-def _triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
+def _triangle_count(G: DynamicGraph, shown: ShownIds, start_list: Any = None) -> Any:
     if G.is_directed():
         return Declined("triangle_count: the graph is directed")
-    shown, rows = shown_ids(G), None
+    rows = None
     if start_list is not None:
-        if shown.strings is not None or not _are_vertices(G, start_list, many=True, exact=True):
+        if shown.strings is not None or not shown.takes(start_list, many=True, exact=True):
             return Declined("triangle_count: start_list is not of the type of the graph's ids")
         rows = G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
     found = _tracked(G, "triangle_count")
@@ -206,6 +254,7 @@ def _triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
 
 def _betweenness_centrality(
     G: DynamicGraph,
+    shown: ShownIds,
     k: Any = None,
     normalized: Any = True,
     weight: Any = None,
@@ -216,23 +265,23 @@ def _betweenness_centrality(
 ) -> Any:
     if weight is not None or seed is not None or result_dtype not in (np.float32, np.float64):
         return Declined("betweenness_centrality: weight, seed or another result_dtype is given")
-    num_vertices, shown = G.number_of_vertices(), shown_ids(G)
+    num_vertices = shown.num_vertices
     sources = np.arange(num_vertices)
     if k is not None:
-        if is_integer(k) or shown.strings is not None or not _are_vertices(G, k, many=True):
+        if is_integer(k) or shown.strings is not None or not shown.takes(k, many=True):
             return Declined("betweenness_centrality: k is no list or series of integer ids")
         sources = read_vertices(G, "betweenness_centrality", "k", k)
     if num_vertices < 3 or np.unique(sources).shape[0] < sources.shape[0]:
         return Declined("betweenness_centrality: a vertex is given twice, or there are fewer than three")
     values = measure_rows(G, sources, bool(normalized), bool(endpoints))
-    warnings.warn("betweenness_centrality: result_dtype is deprecated", PendingDeprecationWarning, stacklevel=6)
+    warnings.warn("betweenness_centrality: result_dtype is deprecated", PendingDeprecationWarning, stacklevel=5)
     return _frame(G, shown, vertex=None, betweenness_centrality=values.astype(result_dtype, copy=False))
 
 
-def _degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> Any:
-    shown, rows = shown_ids(G), None
+def _degrees(G: DynamicGraph, shown: ShownIds, vertex_subset: Any, degree_type: str) -> Any:
+    rows = None
     if vertex_subset is not None:
-        usual = isinstance(vertex_subset, list) or _are_vertices(G, vertex_subset, many=True, exact=True)
+        usual = isinstance(vertex_subset, list) or shown.takes(vertex_subset, many=True, exact=True)
         if shown.strings is not None or not usual:
             return Declined(f"{degree_type}: the vertices are no list or series of the graph's ids")
         rows = G.backend.asarray(read_vertices(G, degree_type, "vertex_subset", vertex_subset))
@@ -256,32 +305,11 @@ def _degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> Any:
 # ---------------------------------------------------------------------- arguments
 
 
-def _are_vertices(G: DynamicGraph, value: Any, many: bool = False, exact: bool = False) -> bool:
-    """Return whether a value can be ids of the graph, as cuGraph reads it: integers or strings.
-
-    Parameters
-    ----------
-    many : bool
-        Lists and series are allowed, too.
-    exact : bool
-        cuGraph makes a series of integers, int64, and wants it to be of the type of the ids.
-    """
-    shown = shown_ids(G)
-    if many and isinstance(value, require(CALLER, "cudf").Series):
-        # Series of another width are cast by some functions, and misread by others.
-        texts = str(value.dtype) in ("object", "str", "string")
-        return texts if shown.strings is not None else value.dtype == shown.number_map.dtype
-    values = value if many and isinstance(value, list) else [value]
-    if exact and shown.number_map.dtype != np.int64:
-        return False
-    return all(isinstance(one, str) if shown.strings is not None else is_integer(one) for one in values)
-
-
-def _is_usual_personalization(G: DynamicGraph, frame: Any, dtype: np.dtype) -> bool:
+def _is_usual_personalization(shown: ShownIds, frame: Any, dtype: np.dtype) -> bool:
     """Return whether cuGraph takes the frame as it is, without casting and warning."""
     if not isinstance(frame, require(CALLER, "cudf").DataFrame) or list(frame.columns) != ["vertex", "values"]:
         return False
-    return frame["values"].dtype == dtype and _are_vertices(G, frame["vertex"], many=True)
+    return frame["values"].dtype == dtype and shown.takes(frame["vertex"], many=True)
 
 
 def _tracked(G: DynamicGraph, name: str, **params: Any) -> Any:
@@ -290,7 +318,7 @@ def _tracked(G: DynamicGraph, name: str, **params: Any) -> Any:
     if monitor is None:
         return None
     arrays = monitor.arrays()
-    note_call(G, Call(name, "own kernel", G.version, NOTHING, 0, f"its tracked answer: {monitor.path}"))
+    note_call(G, Call(name, "own kernel", G.version, SLOTS, 0, f"its tracked answer: {monitor.path}"))
     return arrays
 
 
@@ -318,7 +346,7 @@ def _frame(G: DynamicGraph, shown: ShownIds, rows: Array | None = None, **column
         else:
             made[name] = _ids(G, shown, column) if name == "predecessor" else column
     cudf = require(CALLER, "cudf")
-    wait_for_stream(G.backend)
+    G.backend.wait_for_stream()
     if shown.strings is None:
         return make_cudf_frame(cudf, made)
     ids_first = {name: made[name] for name in ("predecessor", "vertex") if name in made}
@@ -336,12 +364,17 @@ def _ids(G: DynamicGraph, shown: ShownIds, rows: Array | None) -> Any:
     cudf = require(CALLER, "cudf")
     if rows is None:
         return cudf.Series(shown.strings).astype(STRING)
-    return cudf.Series(G.ids.column(G.number_of_vertices(), "cudf", rows)).astype(STRING).fillna("-1")
+    return cudf.Series(G.ids.column(shown.num_vertices, "cudf", rows)).astype(STRING).fillna("-1")
 
 
-# cuGraph's name -> the function, and its signature.
+def _given_parameters(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the parameters of a function above that callers give."""
+    return inspect.Signature(list(inspect.signature(function).parameters.values())[2:])
+
+
+# cuGraph's name -> the function, and its signature without the graph and its ids.
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {
-    name: (function, inspect.signature(function))
+    name: (function, _given_parameters(function))
     for name, function in (
         ("bfs", _bfs),
         ("sssp", _sssp),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["STRING", "ShownIds", "shown_ids"]
+__all__ = ["STRING", "ShownIds", "is_integer", "shown_ids"]
 
 CALLER = "cuGraph"
 # The type in which cuGraph shows strings.
@@ -39,10 +39,39 @@ class ShownIds:
     strings: Any
     renumbered: bool
 
+    @property
+    def num_vertices(self) -> int:
+        """V, the number of rows."""
+        return int(self.number_map.shape[0])
+
+    def takes(self, value: Any, many: bool = False, exact: bool = False) -> bool:
+        """Return whether a value can be ids of the graph, as cuGraph reads it: integers or strings.
+
+        Parameters
+        ----------
+        many : bool
+            Lists and series are allowed, too.
+        exact : bool
+            cuGraph makes a series of integers, int64, and wants it to be of the type of the ids.
+        """
+        if many and not is_integer(value) and isinstance(value, require(CALLER, "cudf").Series):
+            # Series of another width are cast by some functions, and misread by others.
+            texts = str(value.dtype) in ("object", "str", "string")
+            return texts if self.strings is not None else value.dtype == self.number_map.dtype
+        values = value if many and isinstance(value, list) else [value]
+        if exact and self.number_map.dtype != np.int64:
+            return False
+        return all(isinstance(one, str) if self.strings is not None else is_integer(one) for one in values)
+
     def strings_on_host(self) -> np.ndarray:
         """Return the strings, of which there are some, as Python's, shape (V,)."""
         strings = self.strings
         return strings if isinstance(strings, np.ndarray) else np.array(strings.to_arrow().to_pylist(), dtype=object)
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether an argument is one integer, of Python or of NumPy; flags are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def shown_ids(G: DynamicGraph) -> ShownIds:

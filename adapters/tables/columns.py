@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dynstore.input.origin import MARK, OPTIONS
-from dynstore.locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def gapped_columns(G: DynamicGraph) -> GappedColumns:
 
 # Graph -> library -> the state that the ids were made from, and the result.
 _kept: WeakKeyDictionary[DynamicGraph, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
-_lock = Lock()
+_lock = RLock()
 
 
 def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:

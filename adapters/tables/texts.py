@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.ids.columns import Keys
     from dynstore.typing import Array
 
-__all__ = ["make_column", "make_series", "read_texts", "wait_for_stream"]
+__all__ = ["make_column", "make_series", "read_texts"]
 
 CALLER = "dynstore"
 MAX_INT32 = int(np.iinfo(np.int32).max)
@@ -72,7 +72,7 @@ def make_column(texts: Texts) -> Any:
     offsets, chars = texts.packed()
     if chars.shape[0] <= MAX_INT32:
         offsets = offsets.astype(np.int32)
-    wait_for_stream(texts.backend)
+    texts.backend.wait_for_stream()
     return pylibcudf.Column(
         data_type=pylibcudf.DataType(pylibcudf.TypeId.STRING),
         size=texts.shape[0],
@@ -93,14 +93,8 @@ def make_series(backend: Backend, column: Any, numbers: Array | None) -> Any:
     # cuDF counts negative rows from the end, and makes nulls of rows behind the end.
     rows = backend.xp.where(numbers < 0, column.size(), numbers)
     places = pylibcudf.Column.from_cuda_array_interface(rows)
-    wait_for_stream(backend)
+    backend.wait_for_stream()
     (found,) = pylibcudf.copying.gather(
         pylibcudf.Table([column]), places, pylibcudf.copying.OutOfBoundsPolicy.NULLIFY
     ).columns()
     return series.from_pylibcudf(found)
-
-
-def wait_for_stream(backend: Backend) -> None:
-    """Wait for what is written on a stream of the caller's: cuDF works on the default stream."""
-    if backend.on_gpu and backend.xp.cuda.get_current_stream().ptr:
-        backend.synchronize()

@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.calls import algorithm, run_native
+from dynstore.algorithms.centrality.scaling import draw_sources, scale_totals
 from dynstore.algorithms.inputs import all_vertices, read_vertices
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
-from dynstore.arguments import check_count
 from dynstore.errors import InputError, InputTypeError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
     from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["betweenness_centrality", "draw_sources", "measure_rows", "scale_factors", "scale_totals"]
+__all__ = ["betweenness_centrality", "measure_rows"]
 
 
 @algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
@@ -95,19 +93,6 @@ def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: 
     return scale_totals(G.backend, totals, sources, normalized, endpoints, G.is_directed())
 
 
-def scale_totals(
-    backend: Backend, totals: Array, sources: np.ndarray, normalized: bool, endpoints: bool, directed: bool
-) -> Array:
-    """Return the centrality of each row, shape (V,), from the summed dependencies of ``sources``."""
-    num_vertices = int(totals.shape[0])
-    at_sources, elsewhere = scale_factors(num_vertices, sources.shape[0], normalized, endpoints, directed)
-    factors = backend.empty(num_vertices, np.float64)
-    factors.fill(elsewhere)
-    factors[backend.asarray(sources)] = at_sources
-    values: Array = totals * factors
-    return values
-
-
 def _result_dtype(result_dtype: Any) -> np.dtype:
     try:
         dtype: np.dtype = np.dtype(result_dtype)
@@ -122,31 +107,3 @@ def _sources(G: AnyGraph, k: Any, seed: int | None) -> np.ndarray:
     if k is None or (isinstance(k, int | np.integer) and not isinstance(k, bool)):
         return draw_sources(G.number_of_vertices(), k, seed)
     return read_vertices(G, "betweenness_centrality", "k", k)
-
-
-def draw_sources(num_vertices: int, k: int | np.integer | None, seed: int | None) -> np.ndarray:
-    """Return ``k`` rows, drawn without repetition, int64; all of them for None."""
-    if k is None:
-        return np.arange(num_vertices, dtype=np.int64)
-    if not 0 < k <= num_vertices:
-        raise InputError(f"betweenness_centrality: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
-    if seed is not None:
-        check_count("betweenness_centrality", "random_state", seed)
-    return np.random.default_rng(seed).choice(num_vertices, size=int(k), replace=False).astype(np.int64)
-
-
-def scale_factors(
-    num_vertices: int, num_sources: int, normalized: bool, endpoints: bool, directed: bool
-) -> tuple[float, float]:
-    """Return the scaling factors for sources and for other vertices.
-
-    Without endpoints a source is no inner vertex of its own paths, so its sum comes from one source fewer.
-    """
-    others = num_vertices if endpoints else num_vertices - 1
-    if others < 2:
-        return 1.0, 1.0
-    factors = []
-    for speaking in (num_sources if endpoints else num_sources - 1, num_sources):
-        pairs = speaking * (others - 1) if normalized else speaking * (1 if directed else 2) / others
-        factors.append(1.0 / pairs if pairs else np.nan)
-    return factors[0], factors[1]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_has_bit, fill
+from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.algorithms.rows.cuda.rows import (
     LOW_BITS,
     RESERVE_BOARD,
@@ -227,7 +227,7 @@ def _sum_batch(out: GapCSR, sources: np.ndarray, endpoints: bool) -> Array:
     num_pairs = num_sources * border
     offsets = xp.tile(out.offsets, num_sources)
     own_pairs = xp.arange(num_sources, dtype=np.int64) * border + backend.asarray(sources)
-    levels = fill(backend, num_pairs, np.int32, UNREACHED)
+    levels = backend.full(num_pairs, UNREACHED, np.int32)
     paths = backend.zeros(num_pairs, np.float64)
     bitmaps = backend.zeros((2, -(-num_pairs // 32)), np.uint32)
     visited, reached = bitmaps[0], bitmaps[1]

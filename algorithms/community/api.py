@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dynstore.algorithms.calls import algorithm, run_native
 from dynstore.algorithms.inputs import all_vertices, read_vertices, to_ids
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:

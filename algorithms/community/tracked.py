@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dynstore.algorithms.answers import Answer
 from dynstore.algorithms.community.api import chosen_counts, read_chosen
-from dynstore.algorithms.tracking import Answer
 from dynstore.algorithms.traversal.tracked import grow
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.algorithms.inputs import all_vertices, refuse_arguments, to_ids
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
+from dynstore.algorithms.calls import algorithm, run_native
+from dynstore.algorithms.inputs import refuse_arguments, vertices_and
 from dynstore.errors import InputTypeError
 from dynstore.input.frames import make_frame
 
@@ -77,4 +76,5 @@ def read_components(directed: None = None, connection: str | None = None, return
 
 def components_frame(G: AnyGraph, labels: Array) -> Frame:
     """Return what :func:`weakly_connected_components` returns."""
-    return make_frame(G.backend, {"vertex": all_vertices(G), "labels": to_ids(G, labels)}, G.frames)
+    vertices, named = vertices_and(G, labels)
+    return make_frame(G.backend, {"vertex": vertices, "labels": named}, G.frames)

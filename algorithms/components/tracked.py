@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.answers import Answer
 from dynstore.algorithms.components.api import components_frame, read_components
-from dynstore.algorithms.tracking import Answer
 from dynstore.algorithms.traversal.api import search_hops
 from dynstore.algorithms.traversal.tracked import InEdges, grow
 

@@ -7,10 +7,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dynstore.algorithms.calls import algorithm, run_native
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_values
 from dynstore.algorithms.link_analysis.scaling import choose_weights
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
 from dynstore.arguments import check_flag, check_integer, check_number
 from dynstore.errors import FailedToConvergeError, InputError
 from dynstore.input.frames import make_frame

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.centrality.api import draw_sources, scale_totals
+from dynstore.algorithms.centrality.scaling import draw_sources, scale_totals
+from dynstore.algorithms.paged.pairs import Backward, Forward
 from dynstore.algorithms.paged.searches import make_search, mark_leaves, read_notes, visit_leaves
 from dynstore.algorithms.paged.states import FRONTIER, UNREACHED
 from dynstore.errors import InputError
@@ -15,48 +16,11 @@ if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader
     from dynstore.typing import Array
 
-__all__ = ["MAX_BATCH", "Backward", "Forward", "betweenness_centrality", "sum_dependencies"]
+__all__ = ["MAX_BATCH", "betweenness_centrality", "sum_dependencies"]
 
 # Searches at once: a bit of a word each. By default no more than these pairs of a search and a vertex, 28 bytes each.
 MAX_BATCH = 32
 BATCH_PAIRS = 1 << 27
-
-
-class Forward(NamedTuple):
-    """What searches have found; the pair of search s and vertex v is entry ``v * num_searches + s``.
-
-    Attributes
-    ----------
-    num_searches : int
-    masks : array, shape (V,), uint32
-        Which searches have the vertex at the level that is read now.
-    levels : array of pairs, int32
-    paths : array of pairs, float64
-        How many shortest paths lead there.
-    """
-
-    num_searches: int
-    masks: Array
-    levels: Array
-    paths: Array
-
-
-class Backward(NamedTuple):
-    """What vertices owe to those before them on shortest paths; see :class:`Forward`.
-
-    Attributes
-    ----------
-    owed : array of pairs, float64
-        (1 + dependency) / paths; complete for levels that have been read.
-    gathered : array of pairs, float64
-        dependency / paths.
-    """
-
-    num_searches: int
-    masks: Array
-    levels: Array
-    owed: Array
-    gathered: Array
 
 
 def betweenness_centrality(

@@ -9,7 +9,7 @@ import numpy as np
 from dynstore.algorithms.community.cuda.arcs import count_arc_triangles
 from dynstore.algorithms.community.cuda.orientation import rank_vertices, sort_arcs
 from dynstore.algorithms.link_analysis.cuda.iterations import CHANGE, Step, iterate_ranks, k_advance_split_rows
-from dynstore.algorithms.rows.cuda.common import d_find_row, fill
+from dynstore.algorithms.rows.cuda.common import d_find_row
 from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
@@ -249,9 +249,9 @@ def bfs(
     table, xp, num_vertices = rows.table, backend.xp, rows.num_vertices
     dtype, level = table.slabs.dtype, 0
     unreached = int(np.iinfo(dtype).max)
-    distances = fill(backend, num_vertices, dtype, unreached)
+    distances = backend.full(num_vertices, unreached, dtype)
     # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
-    predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
+    predecessors = backend.full(num_vertices if want_predecessors else 1, unreached, dtype)
     queue, chains = backend.empty(num_vertices, dtype), backend.empty(num_vertices, np.int64)
     starts = backend.asarray(sources, dtype=np.int64)
     begin, end = 0, int(starts.shape[0])

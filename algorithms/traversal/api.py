@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments, to_ids
-from dynstore.algorithms.native import run_native
-from dynstore.algorithms.registry import algorithm
+from dynstore.algorithms.calls import algorithm, run_native
+from dynstore.algorithms.inputs import has_negative_weights, one_of, read_vertices, refuse_arguments, vertices_and
 from dynstore.arguments import check_integer, check_number
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def read_bfs(
 ) -> tuple[np.ndarray, int]:
     """Return the rows to start from, ascending, and the largest distance."""
     refuse_arguments("bfs", directed=directed)
-    start = _one_of("bfs", "start", start, "i_start", i_start)
+    start = one_of("bfs", "start", start, "i_start", i_start)
     sources = np.unique(read_vertices(G, "bfs", "the input sources", start))
     limit = int(np.iinfo(G.vertex_dtype).max)
     if depth_limit is not None and check_integer("bfs", "depth_limit", depth_limit) >= 0:
@@ -109,8 +108,8 @@ def bfs_frame(G: AnyGraph, distances: Array, predecessors: Array | None) -> Fram
     """Return what :func:`bfs` returns."""
     if predecessors is None:
         predecessors = G.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
-    columns = {"vertex": all_vertices(G), "distance": distances, "predecessor": to_ids(G, predecessors)}
-    return make_frame(G.backend, columns, G.frames)
+    vertices, before = vertices_and(G, predecessors)
+    return make_frame(G.backend, {"vertex": vertices, "distance": distances, "predecessor": before}, G.frames)
 
 
 @algorithm(
@@ -196,7 +195,7 @@ def read_sssp(
         unweighted=unweighted,
         overwrite=overwrite,
     )
-    sources = read_vertices(G, "sssp", "source", _one_of("sssp", "source", source, "indices", indices))
+    sources = read_vertices(G, "sssp", "source", one_of("sssp", "source", source, "indices", indices))
     if sources.shape[0] != 1:
         raise InputError(f"sssp: source has {sources.shape[0]} vertices; wanted one")
     limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
@@ -217,13 +216,5 @@ def search_lengths(G: AnyGraph, source: int, limit: float) -> tuple[Array, Array
 
 def sssp_frame(G: AnyGraph, distances: Array, predecessors: Array) -> Frame:
     """Return what :func:`sssp` returns."""
-    columns = {"distance": distances, "vertex": all_vertices(G), "predecessor": to_ids(G, predecessors)}
-    return make_frame(G.backend, columns, G.frames)
-
-
-def _one_of(caller: str, name: str, value: Any, alias: str, other: Any) -> Any:
-    if (value is None) == (other is None):
-        if value is None:
-            raise InputTypeError(f"{caller}: {name!r} is missing; wanted the vertices to start from")
-        raise InputTypeError(f"{caller}: got both {name!r} and {alias!r}; wanted one of them")
-    return other if value is None else value
+    vertices, before = vertices_and(G, predecessors)
+    return make_frame(G.backend, {"distance": distances, "vertex": vertices, "predecessor": before}, G.frames)

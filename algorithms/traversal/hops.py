@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.calls import run_native
 from dynstore.algorithms.inputs import read_vertices, to_ids
-from dynstore.algorithms.native import run_native
 from dynstore.algorithms.traversal.api import search_hops
 from dynstore.arguments import check_integer
 from dynstore.errors import InputError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dynstore.algorithms.tracking import Answer
+from dynstore.algorithms.answers import Answer
 from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, search_hops, search_lengths, sssp_frame
 
 if TYPE_CHECKING:

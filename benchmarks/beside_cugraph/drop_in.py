@@ -32,7 +32,7 @@ import numpy as np
 
 import dynstore
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
-from dynstore.adapters.cugraph.engines import set_engine
+from dynstore.adapters.cugraph.own import set_engine
 from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool

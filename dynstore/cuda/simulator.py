@@ -12,15 +12,29 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import accumulate, compress
 from typing import Any
 
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-__all__ = ["WARP", "Block", "combine", "cuda", "exchange", "launch", "pause", "run_blocks"]
+__all__ = [
+    "WARP",
+    "Block",
+    "add_up",
+    "combine",
+    "cuda",
+    "exchange",
+    "launch",
+    "pack_votes",
+    "pause",
+    "run_blocks",
+    "scan",
+]
 
 WARP = 32
 GARBAGE = 0xA5  # the value of each byte
+LANE_BITS = [1 << lane for lane in range(WARP)]
 
 
 class _Index:
@@ -249,6 +263,21 @@ def combine(value: Any, reduce: Callable[[list[Any]], Any]) -> Any:
     if board.shown:
         board.combined, board.shown = reduce(board.values), 0
     return board.combined
+
+
+def pack_votes(votes: list[bool]) -> np.uint32:
+    """Return the word whose bit ``l`` is set if lane ``l`` votes for it; for :func:`combine`, as the next two."""
+    return np.uint32(sum(compress(LANE_BITS, votes)))
+
+
+def add_up(values: list[Any]) -> Any:
+    """Return the sum of all lanes' values, in their type."""
+    return sum(values[1:], values[0])
+
+
+def scan(values: list[Any]) -> list[Any]:
+    """Return for each lane the sum of the values up to its own."""
+    return list(accumulate(values))
 
 
 def _show(value: Any) -> _Board:

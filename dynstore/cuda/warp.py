@@ -5,11 +5,9 @@ Precondition of each: all 32 lanes of the warp call it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device
+from dynstore.cuda.compiler import SIMULATED, cuda, device
 
 __all__ = [
     "FULL_WARP",
@@ -31,20 +29,7 @@ __all__ = [
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
-    from itertools import accumulate, compress
-
     from dynstore.cuda import simulator
-
-    LANE_BITS = [1 << lane for lane in range(WARP)]
-
-    def _pack_votes(votes: list[bool]) -> np.uint32:
-        return np.uint32(sum(compress(LANE_BITS, votes)))
-
-    def _sum(values: list[Any]) -> Any:
-        return sum(values[1:], values[0])
-
-    def _scan(values: list[Any]) -> list[Any]:
-        return list(accumulate(values))
 
     @device
     def d_lane():
@@ -64,7 +49,7 @@ if SIMULATED:
     @device
     def d_ballot(predicate):
         """Return the uint32 word whose bit ``l`` is set if lane ``l`` passed a true predicate."""
-        return simulator.combine(bool(predicate), _pack_votes)
+        return simulator.combine(bool(predicate), simulator.pack_votes)
 
     @device
     def d_shuffle(value, source_lane):
@@ -80,7 +65,7 @@ if SIMULATED:
     @device
     def d_sum_lanes(value):
         """Return the sum of the value over all lanes, in every lane."""
-        return simulator.combine(value, _sum)
+        return simulator.combine(value, simulator.add_up)
 
     @device
     def d_max_lanes(value):
@@ -96,12 +81,12 @@ if SIMULATED:
     @device
     def d_scan_lanes(value):
         """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
-        return simulator.combine(np.int32(value), _scan)[cuda.threadIdx.x & 31]
+        return simulator.combine(np.int32(value), simulator.scan)[cuda.threadIdx.x & 31]
 
     @device
     def d_scan_lanes_64(value):
         """Return the int64 sum of ``value`` over the lanes of the warp up to this one."""
-        return simulator.combine(np.int64(value), _scan)[cuda.threadIdx.x & 31]
+        return simulator.combine(np.int64(value), simulator.scan)[cuda.threadIdx.x & 31]
 
 else:
 

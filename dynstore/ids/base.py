@@ -200,8 +200,8 @@ class VertexIds(ABC):
         """
 
     def find_on_host(self, caller: str, ids: Any, num_vertices: int) -> tuple[np.ndarray, Any]:
-        """Do the same as :meth:`find`, with the numbers on the host."""
-        numbers, stranger = self.find(caller, ids, num_vertices)
+        """Do the same as :meth:`find`, with the numbers on the host; sets and iterators are read, too."""
+        numbers, stranger = self.find(caller, listed(ids), num_vertices)
         return self.backend.to_host(numbers), stranger
 
     @abstractmethod
@@ -320,6 +320,12 @@ class VertexIds(ABC):
         """Return an independent copy."""
 
 
+def _is_row(vertex: Any, num_vertices: int) -> bool:
+    """Whether this is one integer, and a vertex where ids are numbers: the usual call, in which all else is spared."""
+    is_integer = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
+    return is_integer and bool(0 <= vertex < num_vertices)
+
+
 class DenseIds(VertexIds):
     """Ids are the numbers 0 .. V-1."""
 
@@ -365,6 +371,9 @@ class DenseIds(VertexIds):
         return self._find_by(self.backend, caller, ids, num_vertices)
 
     def find_on_host(self, caller: str, ids: Any, num_vertices: int) -> tuple[np.ndarray, Any]:
+        if _is_row(ids, num_vertices):
+            return np.array([ids], INT64), None
+        ids = listed(ids)
         if not isinstance(ids, int | np.integer | list | np.ndarray):
             return super().find_on_host(caller, ids, num_vertices)
         return self._find_by(get_backend("cpu"), caller, ids, num_vertices)  # no copy to the device and back
@@ -375,6 +384,9 @@ class DenseIds(VertexIds):
         if highest < num_vertices:
             return numbers, None
         return backend.xp.where(numbers < num_vertices, numbers, -1), highest
+
+    def number_of(self, caller: str, vertex: Any, num_vertices: int) -> int:
+        return int(vertex) if _is_row(vertex, num_vertices) else super().number_of(caller, vertex, num_vertices)
 
     def find_planned(
         self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan

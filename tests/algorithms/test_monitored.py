@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.algorithms.monitored import find_monitor
-from dynstore.algorithms.tracking import Monitor
+from dynstore.algorithms.tracking import Monitor, find_monitor
 
 
 @pytest.fixture

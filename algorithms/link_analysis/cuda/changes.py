@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_find_row, d_has_bit, d_open_item, d_open_tile, fill
+from dynstore.algorithms.rows.cuda.common import d_find_row, d_has_bit, d_open_item, d_open_tile
 from dynstore.algorithms.rows.cuda.sweeps import VertexList, d_append, sweep
 from dynstore.cuda.compiler import SIMULATED, cuda, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
@@ -27,7 +27,7 @@ TURNS = 2 if SIMULATED else 8
 
 def _weights(csr: GapCSR) -> tuple[Array, int]:
     """Return weights and their stride: the edge in slot ``p`` weighs ``weights[p * stride]``."""
-    return (fill(csr.backend, 1, np.float64, 1.0), 0) if csr.weights is None else (csr.weights, 1)
+    return (csr.backend.full(1, 1.0, np.float64), 0) if csr.weights is None else (csr.weights, 1)
 
 
 @kernel

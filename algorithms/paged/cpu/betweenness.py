@@ -13,7 +13,7 @@ from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
 from dynstore.stores.paged.layout import LEAF, WIDTH_MASK
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.paged.betweenness import Backward, Forward
+    from dynstore.algorithms.paged.pairs import Backward, Forward
     from dynstore.algorithms.paged.passes import Piece
     from dynstore.algorithms.paged.states import Search
     from dynstore.snapshot import GapCSR

@@ -15,7 +15,7 @@ from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, 
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.paged.betweenness import Backward, Forward
+    from dynstore.algorithms.paged.pairs import Backward, Forward
     from dynstore.algorithms.paged.passes import Piece
     from dynstore.algorithms.paged.states import Search
     from dynstore.snapshot import GapCSR

@@ -28,7 +28,6 @@ __all__ = [
     "d_open_tile",
     "d_rank",
     "d_read_once",
-    "fill",
     "rank_offsets",
 ]
 
@@ -179,13 +178,6 @@ def rank_offsets(backend: Backend, offsets: Array, words: Array, num_slots: int)
     packed = backend.empty(offsets.shape[0], np.int64)
     k_rank_offsets.launch(packed.shape[0], offsets, words, before, packed)
     return before, packed
-
-
-def fill(backend: Backend, size: int, dtype: Any, value: Any) -> Array:
-    """Allocate an array, shape (size,), and fill it with one value."""
-    array = backend.empty(size, dtype)
-    array.fill(value)
-    return array
 
 
 @device

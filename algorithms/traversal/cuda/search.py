@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit, fill
+from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit
 from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
     STEP_SLOTS,
@@ -348,14 +348,17 @@ def bfs(
     unreached; predecessors likewise, the smallest parent one level up, -1 for sources and unreached vertices.
     """
     backend, xp = out.backend, out.backend.xp
-    num_vertices, dtype = out.num_vertices, out.offsets.dtype
+    num_warps, parts = count_warps(out), list_parts(out)
+    out_edges = out.offsets, out.indices, out.valid
+    in_edges = () if into is None else (into.offsets, into.indices, into.valid)
+    num_vertices, offsets, dtype = out.num_vertices, out_edges[0], out_edges[0].dtype
     unreached = int(np.iinfo(dtype).max)
     starts = backend.asarray(sources, dtype=np.int64)
-    distances = fill(backend, num_vertices, dtype, unreached)
+    distances = backend.full(num_vertices, unreached, dtype)
     words = (-(-num_vertices // 32), np.uint32)
     notes, visited, reached, *fronts, predecessors, short, rows, begins = backend.empty_arena(
         (RING * FIELDS, np.int64), *(words,) * 4, (num_vertices if want_predecessors else 1, dtype),
-        *list_parts(out), zeroed=3,
+        *parts, zeroed=3,
     )  # fmt: skip
     # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
     predecessors.fill(unreached)
@@ -363,21 +366,17 @@ def bfs(
     can_pull = int(into is not None and out.num_slots >= MIN_PULLED_SLOTS)
     seen = visited if want_predecessors else reached
     # What is the same in all levels is packed once; the bitmaps of the frontier and of new vertices change places.
-    edges, ends = Packed(out.offsets, out.indices, out.valid, *lists, notes), Packed(out.offsets, notes)
+    edges, ends = Packed(*out_edges, *lists, notes), Packed(offsets, notes)
     pushed = Packed(num_vertices, can_pull, seen, reached, predecessors, keep)
     pulled, listed = [], []
     for turn in range(2):
         frontier, fresh = fronts[turn], fronts[1 - turn]
         pulled.append(Packed(visited, reached, frontier, fresh, distances, predecessors, keep, can_pull))
         listed.append(Packed(can_pull, visited, reached, fresh, distances, *lists))
-    into_edges = None if into is None else Packed(into.offsets, into.indices, into.valid, out.offsets, notes)
-
-    def end_step(step: int, level: int) -> None:
-        k_list_frontier.launch_strided(num_vertices, ends, step, level, listed[level % 2])
-
+    into_edges = None if into is None else Packed(*in_edges, offsets, notes)
     k_start_search.launch(starts.shape[0], starts, out.num_slots, reached, notes)
-    end_step(1, 0)
-    level, depth_limit, num_warps = 0, min(depth_limit, num_vertices), count_warps(out)
+    k_list_frontier.launch_strided(num_vertices, ends, 1, 0, listed[0])
+    level, depth_limit = 0, min(depth_limit, num_vertices)
     while level < depth_limit:
         for _ in range(min(max(MIN_LEVELS, min(level, MAX_LEVELS)), depth_limit - level)):
             level += 1
@@ -385,7 +384,7 @@ def bfs(
             k_push_frontier.launch_warps(num_warps, edges, step, pushed)
             if into_edges is not None:
                 k_pull_parents.launch_strided(num_vertices, into_edges, step, level, pulled[level % 2])
-            end_step(step, level)
+            k_list_frontier.launch_strided(num_vertices, ends, step, level, listed[level % 2])
         if backend.to_host(notes)[(level + 2) % RING * FIELDS + SIZE] == 0:
             break
     if not want_predecessors:

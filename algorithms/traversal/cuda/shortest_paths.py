@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit, fill
+from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit
 from dynstore.algorithms.rows.cuda.cut_rows import CutRows
 from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
@@ -320,7 +320,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     # In the weight dtype, so that host and kernels compare the same numbers.
     limit = dtype.type(min(float(cutoff), float(unreached)))
     scale = DELTA_WEIGHTS * num_vertices / max(out.num_edges, 1)
-    distances = fill(backend, num_vertices, dtype, unreached)
+    distances = backend.full(num_vertices, unreached, dtype)
     keys = distances.view(np.dtype(f"i{dtype.itemsize}"))
     state, pending, *lists = backend.empty_arena(
         (NOTES, np.int64), (-(-num_vertices // 32), np.uint32), *list_parts(out), zeroed=2
@@ -367,7 +367,7 @@ def find_predecessors(
     """
     backend, num_vertices = out.backend, out.num_vertices
     unset = int(np.iinfo(out.offsets.dtype).max)
-    predecessors = fill(backend, num_vertices, out.offsets.dtype, unset)
+    predecessors = backend.full(num_vertices, unset, out.offsets.dtype)
     cut, num_warps = CutRows(out), count_warps(out)
     edges = (out.offsets, out.indices, out.valid, out.weights)
     k_find_parents.launch_warps(num_warps, *edges, *cut.pieces, distances, unreached, predecessors)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import fill
 from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
     WorkLists,
@@ -158,8 +157,8 @@ class Search:
         backend, num_vertices, dtype = out.backend, out.num_vertices, out.offsets.dtype
         unreached = int(np.iinfo(dtype).max)
         self._backend, self._out, self._num_warps = backend, out, count_warps(out)
-        self.distances = fill(backend, num_vertices, dtype, unreached)
-        self.predecessors = fill(backend, num_vertices if parents else 0, dtype, unreached)
+        self.distances = backend.full(num_vertices, unreached, dtype)
+        self.predecessors = backend.full(num_vertices if parents else 0, unreached, dtype)
         words = (-(-num_vertices // 32), np.uint32)
         self._notes, self._visited, self._flags, self._frontier, placeholder, *lists = backend.empty_arena(
             (3, np.int64), words, (32 * words[0], np.uint8), words, (1, dtype), *list_parts(out), zeroed=3
@@ -167,7 +166,7 @@ class Search:
         self._can_pull = symmetric and num_slots >= MIN_PULLED_SLOTS
         self._unchecked, self._pulls = num_slots, False
         self.failure = Failure()
-        self._failed = fill(backend, LISTS, np.int64, FAILED)
+        self._failed = backend.full(LISTS, FAILED, np.int64)
         found = (self.predecessors if parents else placeholder, int(parents))
         edges = (out.offsets, out.indices, out.valid)
         self._pushed = Packed(*edges, *lists, self._notes, self._visited, self._flags, *found)

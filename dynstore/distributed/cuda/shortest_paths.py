@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import fill
 from dynstore.algorithms.rows.cuda.rows import RESERVE_BOARD, WorkLists, count_warps, d_list_words, list_parts
 from dynstore.algorithms.traversal.cuda.shortest_paths import find_predecessors, k_relax_frontier
 from dynstore.cuda.compiler import cuda, kernel
@@ -94,7 +93,7 @@ class Paths:
         self._unreached = np.finfo(dtype).max
         # In the weight dtype, so that host and kernels compare the same numbers.
         self._limit = dtype.type(min(float(limit), float(self._unreached)))
-        self._found = fill(backend, num_vertices + 1, dtype, self._unreached)
+        self._found = backend.full(num_vertices + 1, self._unreached, dtype)
         self.distances, self._state = self._found[:num_vertices], self._found[num_vertices:]
         self._lengths, self._pending, *lists = backend.empty_arena(
             (1, np.int64), (-(-num_vertices // 32), np.uint32), *list_parts(out), zeroed=2

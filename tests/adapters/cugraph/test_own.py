@@ -12,7 +12,7 @@ import pytest
 
 import dynstore
 from dynstore.adapters.cugraph import live_views
-from dynstore.adapters.cugraph.engines import set_engine
+from dynstore.adapters.cugraph.own import set_engine
 from dynstore.errors import InputError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
 from tests.conftest import DEVICES

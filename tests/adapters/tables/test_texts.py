@@ -129,7 +129,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf)
     monkeypatch.setitem(sys.modules, "cudf", cudf)
     monkeypatch.setattr(adapter, "_Memory", over)
-    monkeypatch.setattr(adapter, "wait_for_stream", lambda backend: None)
 
 
 SOME = ["ab", "", "ä", "ab", "c" * 30]
