@@ -160,9 +160,9 @@ class LiveSampler:
             The same object.
         """
         G, torch = self.graph, require(CALLER, "torch")
-        ends = data.n_id[data.edge_index.to(data.n_id.device)].to("cuda" if G.backend.on_gpu else "cpu")
-        rows = (G.backend.xp.from_dlpack(column).astype(G.vertex_dtype) for column in ends)
-        weights = G.edge_weights(tuple(G.ids.of(column, G.number_of_vertices()) for column in rows))
+        ends = data.n_id[data.edge_index.to(data.n_id.device)].to("cuda" if G.core.backend.on_gpu else "cpu")
+        rows = (G.core.backend.xp.from_dlpack(column).astype(G.vertex_dtype) for column in ends)
+        weights = G.edge_weights(tuple(G.core.ids.of(column, G.number_of_vertices()) for column in rows))
         data.edge_weight = torch.from_dlpack(weights).to(data.edge_index.device)
         return data
 
@@ -175,7 +175,7 @@ class LiveSampler:
         if seed.numel() and not 0 <= int(seed.min()) <= int(seed.max()) < num_vertices:
             stranger = int(seed.max()) if int(seed.min()) >= 0 else int(seed.min())
             raise InputError(f"{CALLER}: node {stranger} is no row of the graph; wanted 0 to {num_vertices - 1}")
-        rows = G.backend.asarray(seed.numpy(), dtype=np.int64)
+        rows = G.core.backend.asarray(seed.numpy(), dtype=np.int64)
         sample = sample_hops(G.snapshot(True), rows, self._fanouts, self.disjoint, self._entropy(), self._ranks())
         note_call(G, Call(CALLER, "own kernel", G.version, "nothing"))
         tensors = (
@@ -199,10 +199,10 @@ class LiveSampler:
         if not self._fanouts[0].largest:
             return None
         if G.timestamps is not None:
-            return Ranks(*G.slot_times(True))
+            return Ranks(*G.core.slot_times(True))
         weights = G.snapshot(True).weights
         assert weights is not None
-        return Ranks(weights, G.backend.nothing(np.int32))
+        return Ranks(weights, G.core.backend.nothing(np.int32))
 
     def _entropy(self) -> list[int]:
         """Return what the random numbers of the next batch follow from.

@@ -114,7 +114,7 @@ class Algorithm:
 
     def check(self, G: Any) -> None:
         """Refuse anything that is no graph, and graphs that the algorithm does not support."""
-        if not (hasattr(G, "snapshot") and hasattr(G, "backend")):
+        if not hasattr(G, "core"):
             raise InputTypeError(f"{self.name}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
         if self.needs_undirected and G.is_directed():
             raise InputError(f"{self.name}: input graph must be undirected; got DynamicGraph(directed=True)")
@@ -160,7 +160,7 @@ def run_native(G: AnyGraph, name: str, *arguments: Any, transposed: bool = False
     the kernels' result, or None if the sorted slots are there, the store has no other rows, or there are no
     kernels for them.
     """
-    rows = G.native_rows(transposed)
+    rows = G.core.native_rows(transposed)
     if rows is None:
         return None
     function: Any
@@ -169,10 +169,10 @@ def run_native(G: AnyGraph, name: str, *arguments: Any, transposed: bool = False
 
         function = partial(getattr(native, name), G)
     else:
-        function = getattr(G.backend.kernels("dynstore.algorithms.slabs"), name, None)
+        function = getattr(G.core.backend.kernels("dynstore.algorithms.slabs"), name, None)
         if function is None:
             return None
-        function = partial(function, G.backend)
+        function = partial(function, G.core.backend)
     found = function(rows, *arguments)
     if found is None:
         return None

@@ -31,18 +31,18 @@ def all_vertices(G: AnyGraph) -> Any:
 
     Each result has its own: some writes of cuDF to a column do not see that another frame shares its memory.
     """
-    return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames))
+    return G.core.ids.column(G.number_of_vertices(), frame_library(G.core.backend, G.core.frames))
 
 
 def to_ids(G: AnyGraph, numbers: Array) -> Any:
     """Return the ids of vertices given as row numbers, for ``make_frame``; -1 stays -1, or is null among strings."""
-    return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames), numbers)
+    return G.core.ids.column(G.number_of_vertices(), frame_library(G.core.backend, G.core.frames), numbers)
 
 
 def vertices_and(G: AnyGraph, numbers: Array) -> tuple[Any, Any]:
     """Return :func:`all_vertices`, and :func:`to_ids` of row numbers."""
-    num_vertices, library = G.number_of_vertices(), frame_library(G.backend, G.frames)
-    return G.ids.column(num_vertices, library), G.ids.column(num_vertices, library, numbers)
+    num_vertices, library = G.number_of_vertices(), frame_library(G.core.backend, G.core.frames)
+    return G.core.ids.column(num_vertices, library), G.core.ids.column(num_vertices, library, numbers)
 
 
 def read_vertices(G: AnyGraph, caller: str, what: str, vertices: Any) -> np.ndarray:
@@ -67,7 +67,7 @@ def read_vertices(G: AnyGraph, caller: str, what: str, vertices: Any) -> np.ndar
         vertices = [vertices]  # so that it is refused below for its type, not for its shape
     num_vertices = G.number_of_vertices()
     try:
-        numbers, stranger = G.ids.find_on_host(what, vertices, num_vertices)
+        numbers, stranger = G.core.ids.find_on_host(what, vertices, num_vertices)
     except InputTypeError as error:
         raise InputTypeError(f"{caller}: {error}") from error
     except InputError as error:
@@ -104,12 +104,12 @@ def read_values(
         raise InputTypeError(f"{label} is a {type_name(frame)}; wanted a frame with columns 'vertex' and '{column}'")
     # A table of vertices and values is read as a table of edges from each vertex to itself.
     names = ("vertex", "vertex", column)
-    xp, num_vertices = G.backend.xp, G.number_of_vertices()
-    table = G.ids.find_edges(label, frame, names, np.dtype(dtype), num_vertices)
+    xp, num_vertices = G.core.backend.xp, G.number_of_vertices()
+    table = G.core.ids.find_edges(label, frame, names, np.dtype(dtype), num_vertices)
     ids: Array = table.src
     values: Array = table.weights
     if bool((ids >= num_vertices).any()):
-        _, stranger = G.ids.find(label, frame["vertex"], num_vertices)
+        _, stranger = G.core.ids.find(label, frame["vertex"], num_vertices)
         raise InputError(f"{label} names vertex {stranger!r}; the graph has {_vertices_of(G)}")
     if xp.unique(ids).shape[0] != ids.shape[0]:
         raise InputError(f"{label} names a vertex twice; wanted each once")
@@ -119,7 +119,7 @@ def read_values(
     total = float(values.sum(dtype=np.float64))
     if not any_sum and not 0 < total < np.inf:
         raise InputError(f"{label} has values that sum to {total}; wanted a finite sum above 0")
-    spread = G.backend.zeros(num_vertices, dtype)
+    spread = G.core.backend.zeros(num_vertices, dtype)
     spread[ids] = values
     return spread
 

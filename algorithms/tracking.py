@@ -138,13 +138,13 @@ class Monitor:
         self.name = name
         self._graph, self._answer = G, answer
         self._lock = Lock()  # several threads may want the result
-        self._log: DeltaLog | None = G.follow()
+        self._log: DeltaLog | None = G.core.follow()
         self._answer.read_params()
         self._costs, self._num_anew, self._upkeep_s = Costs(), 0, 0.0
         self._timed: list[tuple[Work, Path, Timer]] = []  # results computed anew that have not been noted yet
         self._unnoted: Unnoted | None = None  # the last result
         weight_dtype = str(G.weight_dtype) if G.is_weighted() else None
-        _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.backend.name)
+        _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.core.backend.name)
         self._update(self._log, "it is the first result")
 
     @property
@@ -239,7 +239,7 @@ class Monitor:
         choice = costs.choose(work)
         takes_changes = choice.path == "incremental" or choice.keeps
         begun, log_s = perf_counter(), log.seconds
-        delta = self._graph.net_delta(log) if takes_changes and work.is_ready else None
+        delta = self._graph.core.net_delta(log) if takes_changes and work.is_ready else None
         summing_s = perf_counter() - begun
         log.add(None, 0)  # if this fails half-way, the next call computes anew
         if choice.keeps:
@@ -257,7 +257,7 @@ class Monitor:
             timer = self._compute_anew(answer, work, path, is_weighed or self._num_anew % MOST_UNUSED == 0)
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
         self._unnoted = Unnoted(timer, spent_s, log_s, choice, self.version, path, why or choice.why, work.changes)
-        if not self._graph.backend.on_gpu:
+        if not self._graph.core.backend.on_gpu:
             self._settle()
         log.restart(keep=self._wants_changes(work))
 
@@ -308,7 +308,7 @@ class Monitor:
         if not is_timed:
             answer.recompute(path == "warm")
             return None
-        timer = self._graph.backend.start_timer()
+        timer = self._graph.core.backend.start_timer()
         answer.recompute(path == "warm")
         self._timed.append((work, path, timer.stop()))
         return timer
@@ -322,7 +322,7 @@ class Monitor:
         budget = choice.budget(PREPARATION if delta is None else 1.0, costs.visit.rate)
         anew: Path = "warm" if answer.starts_warm else "recomputed"
         done = answer.prepare(budget) if delta is None else answer.advance(delta, budget)
-        self._graph.backend.synchronize()
+        self._graph.core.backend.synchronize()
         seconds = summing_s + perf_counter() - begun
         if delta is not None or not done:
             costs.note_attempt(work, choice, seconds + answer.upkeep_s - self._upkeep_s, budget, done)
@@ -341,13 +341,13 @@ def _load_kernels(kind: type[Answer], directed: bool, vertex_dtype: str, weight_
     rim = np.arange(1, 9)
     edges = np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), *((np.ones(16),) if weighted else ())
     graph.insert_edges(edges)
-    answer, log, one = kind(graph, **kind.example), graph.follow(), tuple(column[-1:] for column in edges)
+    answer, log, one = kind(graph, **kind.example), graph.core.follow(), tuple(column[-1:] for column in edges)
     answer.read_params()
     for change in (None, graph.delete_edges, graph.insert_edges, graph.delete_edges):
         if change is not None:
             change(one[:2] if change == graph.delete_edges else one)
             if answer.is_ready(True):
-                answer.advance(graph.net_delta(log), Budget())
+                answer.advance(graph.core.net_delta(log), Budget())
         answer.recompute()
         answer.recompute(warm=answer.starts_warm)
         answer.prepare(Budget())

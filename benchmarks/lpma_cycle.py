@@ -53,7 +53,7 @@ class _Run:
     @property
     def num_slots(self) -> int:
         """Return the array's slots, without the table that a snapshot of ``lpma`` would make."""
-        store = self.graph._out
+        store = self.graph.core.out
         return int(store._levels.num_slots if self.graph.store_name == "lpma" else store.slots.num_slots)
 
     def take(self, count: int) -> tuple[Array, Array]:
@@ -125,7 +125,7 @@ class Cycle:
             edges = run.take(size)
             batch, sort = time_call(self.backend, make_batch, self.backend, *edges, None, True)
             planned, plan = time_call(
-                self.backend, graph._out.plan_insert, batch, graph.number_of_vertices(), "replace"
+                self.backend, graph.core.out.plan_insert, batch, graph.number_of_vertices(), "replace"
             )
             rows.append((sort, plan, time_call(self.backend, planned.commit)[1]))
             graph.delete_edges(edges)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynstore.errors import OutOfMemoryError
 
-__all__ = ["MemoryChecked", "Uninterrupted"]
+__all__ = ["MemoryChecked", "Uninterrupted", "memory_error"]
 
 NUMBERS = tuple(map(int, sorted(signal.valid_signals())))
 # The handlers of all these signals when an update last looked, and those that are Python functions, by signal.
@@ -33,7 +33,12 @@ class MemoryChecked:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, MemoryError):
-            raise OutOfMemoryError(f"{self._caller}: memory ran out ({error}); the graph is as it was") from error
+            raise memory_error(self._caller, error) from error
+
+
+def memory_error(caller: str, error: MemoryError) -> OutOfMemoryError:
+    """Return our error for one of NumPy or CuPy."""
+    return OutOfMemoryError(f"{caller}: memory ran out ({error}); the graph is as it was")
 
 
 class Uninterrupted:

@@ -167,7 +167,7 @@ def both() -> tuple[DynamicGraph, ModelGraph]:
 
 def test_counts_that_disagree_with_the_arrays_are_seen(both: tuple[DynamicGraph, ModelGraph]) -> None:
     graph, _ = both
-    graph._num_edges += 1
+    graph.core.num_edges += 1
     with pytest.raises(AssertionError, match=r"number_of_edges\(\) is 4, the snapshot holds 3"):
         check_graph(graph)
 

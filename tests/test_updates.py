@@ -12,7 +12,7 @@ from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.batches.make import make_batch
 from dynstore.errors import InputError
-from dynstore.graph.updates import Deletion, Growth, Insertion
+from dynstore.graph.transaction import Deletion, Growth, Insertion
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.testing.invariants import check_graph, live_edges
 from tests.conftest import DEVICES
@@ -28,10 +28,10 @@ def make(**options: Any) -> DynamicGraph:
 
 
 def attempt(graph: DynamicGraph, method: str, src: list[int], dst: list[int]) -> Plan | Refused:
-    columns = (graph.backend.asarray(np.array(ids, np.int32)) for ids in (src, dst))
-    batch = make_batch(graph.backend, *columns, None, True, max_id=None)
+    columns = (graph.core.backend.asarray(np.array(ids, np.int32)) for ids in (src, dst))
+    batch = make_batch(graph.core.backend, *columns, None, True, max_id=None)
     operation = Insertion(graph.number_of_vertices(), "replace") if method == "insert" else Deletion()
-    return operation.attempt(graph._out, batch)
+    return operation.attempt(graph.core.out, batch)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_too_many_keys_of_a_leaf_have_the_batch_sorted(monkeypatch: pytest.Monke
     from dynstore.stores.gpma_plus.cuda import speculative
 
     graph = make()
-    columns = (graph.backend.asarray(ids) for ids in (np.full(40, 3, np.int32), np.arange(40, dtype=np.int32)))
-    batch = make_batch(graph.backend, *columns, None, True, max_id=None)
+    columns = (graph.core.backend.asarray(ids) for ids in (np.full(40, 3, np.int32), np.arange(40, dtype=np.int32)))
+    batch = make_batch(graph.core.backend, *columns, None, True, max_id=None)
     monkeypatch.setattr(speculative, "try_insert", lambda *_: Reason.SCRATCH)
-    outcome = Insertion(40, "replace").attempt(graph._out, batch)
+    outcome = Insertion(40, "replace").attempt(graph.core.out, batch)
     assert isinstance(outcome, Refused)
     assert (outcome.reason, outcome.batch.needs_order, batch.needs_order) == (Reason.SCRATCH, True, False)  # type: ignore[attr-defined]
     assert outcome.batch.count_edges() == batch.count_edges() == 40
@@ -95,7 +95,9 @@ def test_bad_input_is_found_after_the_attempt() -> None:
 
 def test_vertices_are_never_attempted() -> None:
     graph = make()
-    batch = make_batch(get_backend(DEVICE), *(graph.backend.asarray(np.zeros(1, np.int32)) for _ in "ab"), None, True)
-    outcome = Growth(50).attempt(graph._out, batch)
+    batch = make_batch(
+        get_backend(DEVICE), *(graph.core.backend.asarray(np.zeros(1, np.int32)) for _ in "ab"), None, True
+    )
+    outcome = Growth(50).attempt(graph.core.out, batch)
     assert isinstance(outcome, Refused)
     assert outcome.reason is Reason.UNSUPPORTED

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,13 @@ class Walk(NamedTuple):
         return self.moves - len(self.files)
 
 
+@cache  # a kernel that is compiled meanwhile makes millions of calls
+def _file_of(name: str) -> str:
+    """Return the file of dynstore that a name leads to, from the root; "" for all others."""
+    path = str(Path(name).resolve()) if name.startswith(f"{ROOT}/") else ""
+    return "" if not path.startswith(PACKAGES) or path.endswith(SIMULATOR) else path.removeprefix(f"{ROOT}/")
+
+
 def walk_of(call: Callable[[], Any]) -> Walk:
     """Call a function, and return how its thread walked through the files of dynstore."""
     files: dict[str, None] = {}
@@ -44,12 +51,12 @@ def walk_of(call: Callable[[], Any]) -> Walk:
     def note(frame: Any, event: str, _: Any) -> None:
         nonlocal moves, last
         code = frame.f_code
-        if event != "call" or code.co_name.startswith(KERNELS) or not code.co_filename.startswith(f"{ROOT}/"):
+        if event != "call" or code.co_name.startswith(KERNELS):
             return
-        path = str(Path(code.co_filename).resolve())
-        if path != last and path.startswith(PACKAGES) and not path.endswith(SIMULATOR):
+        path = _file_of(code.co_filename)
+        if path and path != last:
             moves, last = moves + 1, path
-            files[path.removeprefix(f"{ROOT}/")] = None
+            files[path] = None
 
     before = sys.getprofile()
     sys.setprofile(note)

@@ -31,6 +31,7 @@ from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
+from dynstore.graph.state import redirected
 from dynstore.input.forms import column_names, find_weight
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class LiveGraph(LiveViews):
 
     def to_directed(self, other: Any, store_transposed: bool = False) -> None:
         """Make ``other`` an independent graph with each edge in both directions, as they are stored."""
-        other.show(self.dynamic_graph.redirected(True), self._columns)
+        other.show(redirected(self.dynamic_graph, True), self._columns)
 
     def to_undirected(self, other: Any, store_transposed: bool = False) -> None:
         """Make ``other`` an independent undirected graph; of two weights the smaller one counts, as in cuGraph.
@@ -255,7 +256,7 @@ class LiveGraph(LiveViews):
                 f"to_undirected: the edges have ids or types ({named}); wanted a graph without them, as an undirected "
                 "edge has one for both directions"
             )
-        other.show(self.dynamic_graph.redirected(False), self._columns)
+        other.show(redirected(self.dynamic_graph, False), self._columns)
 
     def delete_edge_list(self) -> None:
         """Release what was made of the edges, as cuGraph does; the graph stays, and can be filled again or updated."""
@@ -302,7 +303,7 @@ def _lend(
         vertices = require(CALLER, "cupy").arange(vertices.shape[0]) if rows.order is None else rows.order
     # A copy: functions of cuGraph that transpose the graph sort its vertices in place.
     number_map = vertices.astype(rows.indices.dtype)
-    G.backend.wait_for_stream()
+    G.core.backend.wait_for_stream()
     wide, medium = rows.segments or (-1, -1)
     graph = bridge.borrowed_graph(
         rows.offsets,

@@ -123,7 +123,7 @@ def run_own_degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> An
 
 def _attempt(G: DynamicGraph, name: str, function: Callable[..., Any], given: dict[str, Any]) -> Any:
     """Call one of the functions below, and note the call, unless that was done on the way."""
-    if G.backend.name == "cpu":
+    if G.core.backend.name == "cpu":
         return Declined("the graph is on the host")
     call, before = Call(name, "own kernel", G.version, SLOTS), last_call(G)
     try:
@@ -159,7 +159,7 @@ def _bfs(
     dtype = shown.number_map.dtype
     if distances.dtype != dtype:
         top = np.iinfo(distances.dtype).max
-        distances = G.backend.xp.where(distances == top, np.iinfo(dtype).max, distances.astype(dtype))
+        distances = G.core.backend.xp.where(distances == top, np.iinfo(dtype).max, distances.astype(dtype))
     return _frame(G, shown, vertex=None, distance=distances, predecessor=predecessors)
 
 
@@ -211,7 +211,7 @@ def _pagerank(
     ranks, converged = _tracked_ranks(G, alpha=alpha, tol=tol, max_iter=limit) if targets is None else (None, False)
     if ranks is None:
         num_vertices = shown.num_vertices
-        first = G.backend.xp.full(num_vertices, 1.0 / num_vertices, dtype=dtype)
+        first = G.core.backend.xp.full(num_vertices, 1.0 / num_vertices, dtype=dtype)
         ranks, iterations, error = iterate(G, None, alpha, targets, first, limit, tol)
         # In cuGraph ranks that converge in the last iteration have not converged.
         converged = bool(error < tol) and iterations < limit
@@ -246,7 +246,7 @@ def _triangle_count(G: DynamicGraph, shown: ShownIds, start_list: Any = None) ->
     if start_list is not None:
         if shown.strings is not None or not shown.takes(start_list, many=True, exact=True):
             return Declined("triangle_count: start_list is not of the type of the graph's ids")
-        rows = G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
+        rows = G.core.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
     found = _tracked(G, "triangle_count")
     counts = (found[0] if found else count_at_rows(G)).astype(shown.number_map.dtype, copy=False)
     return _frame(G, shown, rows, vertex=None, counts=counts if rows is None else counts[rows])
@@ -284,7 +284,7 @@ def _degrees(G: DynamicGraph, shown: ShownIds, vertex_subset: Any, degree_type: 
         usual = isinstance(vertex_subset, list) or shown.takes(vertex_subset, many=True, exact=True)
         if shown.strings is not None or not usual:
             return Declined(f"{degree_type}: the vertices are no list or series of the graph's ids")
-        rows = G.backend.asarray(read_vertices(G, degree_type, "vertex_subset", vertex_subset))
+        rows = G.core.backend.asarray(read_vertices(G, degree_type, "vertex_subset", vertex_subset))
     dtype = shown.number_map.dtype
 
     wanted = ORIENTATIONS.get(degree_type)
@@ -346,7 +346,7 @@ def _frame(G: DynamicGraph, shown: ShownIds, rows: Array | None = None, **column
         else:
             made[name] = _ids(G, shown, column) if name == "predecessor" else column
     cudf = require(CALLER, "cudf")
-    G.backend.wait_for_stream()
+    G.core.backend.wait_for_stream()
     if shown.strings is None:
         return make_cudf_frame(cudf, made)
     ids_first = {name: made[name] for name in ("predecessor", "vertex") if name in made}
@@ -360,11 +360,11 @@ def _ids(G: DynamicGraph, shown: ShownIds, rows: Array | None) -> Any:
             return shown.number_map.copy()
         if not shown.renumbered:
             return rows.astype(shown.number_map.dtype, copy=False)
-        return G.backend.xp.where(rows < 0, -1, shown.number_map[rows])
+        return G.core.backend.xp.where(rows < 0, -1, shown.number_map[rows])
     cudf = require(CALLER, "cudf")
     if rows is None:
         return cudf.Series(shown.strings).astype(STRING)
-    return cudf.Series(G.ids.column(shown.num_vertices, "cudf", rows)).astype(STRING).fillna("-1")
+    return cudf.Series(G.core.ids.column(shown.num_vertices, "cudf", rows)).astype(STRING).fillna("-1")
 
 
 def _given_parameters(function: Callable[..., Any]) -> inspect.Signature:

@@ -83,8 +83,8 @@ def _read(G: DynamicGraph) -> ShownIds:
     cupy, num_vertices = require(CALLER, "cupy"), G.number_of_vertices()
     if not G.is_renumbered():
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), None, False)
-    if G.ids.kind == "string":
-        strings = G.ids.column(num_vertices, "cudf")
+    if G.core.ids.kind == "string":
+        strings = G.core.ids.column(num_vertices, "cudf")
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), strings, False)
     ids = G.vertex_ids()
     # cuGraph needs ids and row numbers of one type; ids beyond int32 make both int64.

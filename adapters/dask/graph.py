@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from dynstore.adapters.dask import on_ranks
 from dynstore.adapters.dask.crew import Crew
-from dynstore.adapters.dask.partitions import lay_batch
-from dynstore.adapters.dask.progress import Watch
-from dynstore.adapters.dask.queries import Queries
+from dynstore.adapters.dask.partitions import is_dask_frame, lay_batch
+from dynstore.adapters.dask.progress import Progress, Watch
 from dynstore.adapters.dask.ranks import Setup
 from dynstore.adapters.libraries import require
 from dynstore.arguments import check_number
 from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.graph.readable import ReadableGraph
 
 if TYPE_CHECKING:
     from dynstore.typing import Device, OnDuplicate, UpdateReport
@@ -25,12 +26,17 @@ NOT_OPTIONS = ("comm", "frames")
 TIMEOUT = 300.0
 
 
-class DaskGraph(Queries):
+class DaskGraph(ReadableGraph):
     """A graph that takes batches of edges in place, and whose edges lie on the workers of a Dask cluster.
 
     Each worker has a rank of a :class:`dynstore.distributed.ShardedGraph`. On GPUs, one a worker, the ranks are
     connected by NCCL; on hosts by Dask's own connections. Methods wait until all ranks have ended; one call runs at a
     time. An update happens on all workers or on none.
+
+    :meth:`has_edges` and :meth:`edge_weights` answer a Dask frame by a Dask frame: its two columns and ``has_edge``, or
+    ``weight``; partitions may come in another order. They answer rows of the client by an array on the host.
+    :meth:`degree` and its like return a number for one vertex, a frame of the client for several, and a Dask frame for
+    all.
 
     Parameters
     ----------
@@ -96,7 +102,10 @@ class DaskGraph(Queries):
         options = {**graph_options, "frames": "cudf" if on_gpu else "pandas"}
         group = f"dynstore-{uuid4().hex}"
         self._crew.open(caller, Setup(group, self._crew.addresses, self._device, identifier, timeout), options)
-        self._directed, self._weighted = self._ask("DaskGraph", on_ranks.kind)
+        self._directed: bool
+        self._weighted: bool
+        self._renumbered: bool
+        self._directed, self._weighted, self._renumbered = self._ask("DaskGraph", on_ranks.kind)
 
     def _choose_device(self, device: Device) -> str:
         """Return the device of all ranks."""
@@ -140,6 +149,129 @@ class DaskGraph(Queries):
     def close(self) -> None:
         """Free the graph's memory on the workers; it cannot be used any more. A ``with`` block does so at its end."""
         self._crew.close()
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The addresses of the workers, in order of the ranks."""
+        return self._crew.addresses
+
+    @property
+    def device(self) -> str:
+        """The device of all ranks."""
+        return self._device
+
+    @property
+    def version(self) -> int:
+        """The version number; every update adds one."""
+        version: int = self._ask("version", on_ranks.counts)[2]
+        return version
+
+    def is_directed(self) -> bool:
+        """Return True if (u, v) and (v, u) are different edges."""
+        return self._directed
+
+    def is_weighted(self) -> bool:
+        """Return True if edges have weights."""
+        return self._weighted
+
+    def is_renumbered(self) -> bool:
+        """Return True if vertices have ids of any kind (``renumber=True``)."""
+        return self._renumbered
+
+    def number_of_vertices(self) -> int:
+        """Return V of the whole graph."""
+        vertices: int = self._ask("number_of_vertices", on_ranks.counts)[0]
+        return vertices
+
+    def number_of_edges(self) -> int:
+        """Return the number of edges of the whole graph."""
+        edges: int = self._ask("number_of_edges", on_ranks.counts)[1]
+        return edges
+
+    def progress(self) -> Progress:
+        """Return how far the current call is. Any thread may call this, at any time.
+
+        Returns
+        -------
+        Progress
+        """
+        return self._watch.show()
+
+    # ------------------------------------------------------------------ queries
+
+    def _look_up(self, name: str, edges: Any, source: str, destination: str, weights: bool) -> Any:
+        ends = source, destination
+        self._crew.check(name)
+        with self._watch(name) as watch:
+            batch = lay_batch(name, self._crew, watch, edges, ends)
+            watch.ranks()
+            if not is_dask_frame(edges):
+                return self._crew.call(name, on_ranks.look_up, name, ends, batches=[batch])[0]
+            meta = pickle.dumps(edges._meta)
+            return self._crew.call_frame(name, on_ranks.look_up_frame, name, ends, meta, batches=[batch])[0]
+
+    def _degrees(self, name: str, vertices: Any, orientations: tuple[bool, ...]) -> Any:
+        if vertices is None:
+            return self.compute_frame(name, on_ranks.method_frame, name)[0]
+        return self._call(name, on_ranks.method, name, vertices)[0]
+
+    def vertex_ids(self) -> Any:
+        """Return the ids of all vertices, in the order of the rows of one rank's results.
+
+        Returns
+        -------
+        array, shape (V,)
+            On the host.
+        """
+        return self._ask("vertex_ids", on_ranks.vertex_ids)
+
+    def edge_table(self) -> Any:
+        """Return the edges, each once.
+
+        Returns
+        -------
+        dask frame
+            ``source``, ``destination``, ``weight`` if there are weights: a partition a worker. Later updates do not
+            change it.
+        """
+        return self.compute_frame("edge_table", on_ranks.edge_table)[0]
+
+    # ------------------------------------------------------------------ calls of the ranks
+
+    def compute_frame(self, name: str, function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+        """Call a function on all workers that returns a frame, which stays there.
+
+        Parameters
+        ----------
+        name : str
+            For messages.
+        function : callable
+            It gets the :class:`dynstore.distributed.ShardedGraph` of its rank and the other arguments, and returns a
+            frame, or a tuple of a frame and something small.
+        *args
+            The same on all ranks.
+
+        Returns
+        -------
+        frame : dask frame
+            A partition a worker.
+        more
+            What rank 0 has returned beside its frame, or None.
+        """
+        self._crew.check(name)
+        with self._watch(name) as watch:
+            watch.ranks()
+            return self._crew.call_frame(name, on_ranks.frame, function, args)
+
+    def _call(self, name: str, function: Callable[..., Any], *args: Any) -> list[Any]:
+        with self._watch(name) as watch:
+            watch.ranks()
+            return self._crew.call(name, function, *args)
+
+    def _ask(self, name: str, function: Callable[..., Any]) -> Any:
+        return self._crew.call(name, function, one=True)[0]
 
     # ------------------------------------------------------------------ updates
 

@@ -31,9 +31,9 @@ __all__ = [
 ANSWERS = {"has_edges": "has_edge", "edge_weights": "weight"}
 
 
-def kind(rank: Rank) -> tuple[bool, bool]:
-    """Return whether the graph is directed, and whether it is weighted."""
-    return rank.graph.is_directed(), rank.graph.is_weighted()
+def kind(rank: Rank) -> tuple[bool, bool, bool]:
+    """Return whether the graph is directed, whether it is weighted, and whether it has ids of any kind."""
+    return rank.graph.is_directed(), rank.graph.is_weighted(), rank.graph.is_renumbered()
 
 
 def counts(rank: Rank) -> tuple[int, int, int]:
@@ -116,5 +116,5 @@ def own_rows(graph: ShardedGraph, table: Any, vertices: Any = None) -> Any:
         owners = graph.owners(vertices)
     own = owners == graph.comm.rank
     series = type(table["vertex"])
-    mask = series(own if graph.shard.frames == "cudf" else backend.to_host(own), index=table.index)
+    mask = series(own if graph.shard.core.frames == "cudf" else backend.to_host(own), index=table.index)
     return table[mask].reset_index(drop=True)

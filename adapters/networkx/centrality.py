@@ -43,7 +43,7 @@ def pagerank(
     if not len(G):
         return {}
     store = G.unweighted() if weight is None else G.weighted(weight).graph
-    backend = store.backend
+    backend = store.core.backend
     into = store.snapshot(transposed=True)
     if has_negative_weights(into):
         raise NotImplementedError(f"edge attribute {weight!r} has negative values")
@@ -102,9 +102,9 @@ def betweenness_centrality(
     if sources.shape[0]:
         store = G.structure()
         out = store.snapshot()
-        kernels = store.backend.kernels("dynstore.algorithms.centrality")
+        kernels = store.core.backend.kernels("dynstore.algorithms.centrality")
         into = None if G.is_directed() else out
-        totals = store.backend.to_host(kernels.accumulate_dependencies(out, into, sources, bool(endpoints)))
+        totals = store.core.backend.to_host(kernels.accumulate_dependencies(out, into, sources, bool(endpoints)))
     at_sources, elsewhere = _scales(len(G), k, bool(normalized), bool(endpoints), G.is_directed())
     factors = np.full(totals.shape[0], elsewhere)
     factors[sources] = at_sources

@@ -106,7 +106,7 @@ def to_networkx(G: DynamicGraph) -> Any:
         Without NetworkX.
     """
     networkx = require("to_networkx", "networkx")
-    to_host = G.backend.to_host
+    to_host = G.core.backend.to_host
     graph = networkx.DiGraph() if G.is_directed() else networkx.Graph()
     graph.add_nodes_from(_listed(to_host, G.vertex_ids()))
     columns = {name: _listed(to_host, column) for name, column in G.edge_columns().items()}

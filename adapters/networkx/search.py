@@ -80,7 +80,7 @@ class Search:
             # Sorted by (row, neighbour) like the ranked edges, so both list the same edges.
             graph = self.G.weighted(self.weight).graph
             packed = graph.snapshot(transposed=self.inward).compact()
-            tight = (start >= 0) & (start + graph.backend.to_host(packed.weights) == end)
+            tight = (start >= 0) & (start + graph.core.backend.to_host(packed.weights) == end)
         return rows[tight], neighbours[tight], ranks[tight]
 
     def order(self) -> Order:
@@ -137,10 +137,10 @@ def search_edges(
     distances = np.full(len(G.nodes), -1, np.int64)
     if first:
         out = store.snapshot(transposed=inward)
-        kernels = store.backend.kernels("dynstore.algorithms.traversal", "search")
+        kernels = store.core.backend.kernels("dynstore.algorithms.traversal", "search")
         into = None if G.is_directed() else out
         found, _ = kernels.bfs(out, into, np.array(first, np.int64), _depth(limit, store), False)
-        hops = store.backend.to_host(found).astype(np.int64)
+        hops = store.core.backend.to_host(found).astype(np.int64)
         reached = hops != np.iinfo(store.vertex_dtype).max
         distances[reached] = hops[reached]
     return Search(G, list(first), distances, True, None, inward)
@@ -189,8 +189,8 @@ def search_weights(
     layer = check_weights(G, weight)
     limit = math.nextafter(cutoff, math.inf)  # the kernel's cutoff is strict
     store = layer.graph
-    kernels = store.backend.kernels("dynstore.algorithms.traversal", "search")
+    kernels = store.core.backend.kernels("dynstore.algorithms.traversal", "search")
     found, _ = kernels.sssp(store.snapshot(transposed=inward), source, limit)
-    distances = store.backend.to_host(found)
+    distances = store.core.backend.to_host(found)
     distances = np.where(distances == np.finfo(np.float64).max, -1.0, distances)
     return Search(G, [source], distances, layer.integral, weight, inward)

@@ -31,9 +31,9 @@ __all__ = [
 def _labels(G: StoreGraph) -> np.ndarray:
     """Return the label of every node, in node order: the number of the first node in its component."""
     store = G.structure()
-    kernels = store.backend.kernels("dynstore.algorithms.components", "labels")
+    kernels = store.core.backend.kernels("dynstore.algorithms.components", "labels")
     labels = kernels.label_components(store.snapshot(), not store.is_directed())
-    live: np.ndarray = store.backend.to_host(labels)[G.live_ids()]
+    live: np.ndarray = store.core.backend.to_host(labels)[G.live_ids()]
     return live
 
 
@@ -103,13 +103,13 @@ def is_weakly_connected(G: StoreGraph) -> bool:
 def count_neighbours(G: StoreGraph, inward: bool = False, loops: int = 1) -> np.ndarray:
     """Return the number of edges from (``inward``: to) each number, shape (V,), int64; a self-loop counts ``loops``."""
     store = G.structure()
-    view, xp = store.snapshot(), store.backend.xp
+    view, xp = store.snapshot(), store.core.backend.xp
     mask = view.mask()
     rows, neighbours = view.sources[mask], view.indices[mask]
     counts = xp.bincount(neighbours if inward else rows, minlength=len(G.nodes))
     if loops != 1:
         counts = counts + (loops - 1) * xp.bincount(rows[rows == neighbours], minlength=len(G.nodes))
-    return store.backend.to_host(counts).astype(np.int64)
+    return store.core.backend.to_host(counts).astype(np.int64)
 
 
 def _chosen(G: StoreGraph, nodes: Any) -> list[Any]:
@@ -129,8 +129,8 @@ def _chosen(G: StoreGraph, nodes: Any) -> list[Any]:
 def _triangles(G: StoreGraph) -> list[int]:
     """Return the number of triangles at each number."""
     store = G.structure()
-    kernels = store.backend.kernels("dynstore.algorithms.community", "triangles")
-    counts: list[int] = store.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
+    kernels = store.core.backend.kernels("dynstore.algorithms.community", "triangles")
+    counts: list[int] = store.core.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
     return counts
 
 

@@ -72,8 +72,8 @@ def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
         Makes them from the graph's ids. The result must not refer to the graph, and must not be written to.
     """
     # If numbers are reused, an update may change a number's id without changing V.
-    version = G.version if G.ids.reuse_ids else None
-    key = (G.ids.epoch, G.number_of_vertices(), version)
+    version = G.version if G.core.ids.reuse_ids else None
+    key = (G.core.ids.epoch, G.number_of_vertices(), version)
     with _lock:
         kept = _kept.setdefault(G, {})
         if library not in kept or kept[library][0] != key:
@@ -108,4 +108,4 @@ def describe_origin(G: DynamicGraph) -> str:
 
 def to_host(G: DynamicGraph, array: Array) -> np.ndarray:
     """Return an array of the graph as a NumPy array; strings are on the host already."""
-    return array if isinstance(array, np.ndarray) else G.backend.to_host(array)
+    return array if isinstance(array, np.ndarray) else G.core.backend.to_host(array)

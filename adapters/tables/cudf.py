@@ -61,7 +61,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
         For more rows than a cuDF column can have, 2**31 - 1.
     """
     cudf = require("to_cudf", "cudf")
-    if not G.backend.on_gpu:
+    if not G.core.backend.on_gpu:
         raise InputError(
             f"to_cudf: the graph is on {G.device!r}; wanted 'cuda'. "
             "cudf.DataFrame.from_arrow(G.to_arrow(compact=True)) copies its edges to the GPU"
@@ -71,11 +71,11 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
         hint = "" if compact else "; to_cudf(compact=True) leaves the gaps out"
         raise LimitError(f"to_cudf: {rows} rows; a cuDF column has at most {MAX_ROWS}{hint}")
     if compact or not rows:
-        frame: Any = make_frame(G.backend, G.frame_columns("cudf"), "cudf")
+        frame: Any = make_frame(G.core.backend, G.core.all_columns("cudf"), "cudf")
         if not compact:
             frame.attrs[GAPS_MARK] = True
         return frame
-    G.backend.synchronize()  # cuDF works on the default stream; the last update may have used another
+    G.core.backend.synchronize()  # cuDF works on the default stream; the last update may have used another
     frame = _over_memory(cudf, gapped_columns(G), _category(cudf, G) if G.is_renumbered() else None)
     frame.attrs[GAPS_MARK] = True
     return frame
@@ -93,7 +93,7 @@ def _category(cudf: Any, G: DynamicGraph) -> Any:
     """Return the type of columns whose codes are row numbers; the frame owns its ids."""
 
     def make() -> Any:
-        ids = G.ids.column(G.number_of_vertices(), "cudf")
+        ids = G.core.ids.column(G.number_of_vertices(), "cudf")
         return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)
 
     return cudf.CategoricalDtype(categories=kept_ids(G, "cudf", make).copy(deep=True))

@@ -34,7 +34,7 @@ def to_scipy(G: DynamicGraph) -> Any:
         Without SciPy.
     """
     sparse = require("to_scipy", "scipy.sparse")
-    to_host = G.backend.to_host
+    to_host = G.core.backend.to_host
     offsets, indices, data = _packed(G)
     return _marked(sparse.csr_array((to_host(data), to_host(indices), to_host(offsets)), shape=_shape(G)))
 
@@ -56,7 +56,7 @@ def to_cupyx(G: DynamicGraph) -> Any:
         For 2**31 vertices or edges: CuPy's sparse matrices have int32 indices.
     """
     sparse = require("to_cupyx", "cupyx.scipy.sparse")
-    if not G.backend.on_gpu:
+    if not G.core.backend.on_gpu:
         raise InputError(f"to_cupyx: the graph is on {G.device!r}; wanted 'cuda'. to_scipy() works on the host")
     csr, limit = G.snapshot(), int(np.iinfo(np.int32).max)
     if max(csr.num_vertices, csr.num_edges) > limit:
@@ -105,10 +105,10 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
         entries.data = entries.data.astype(np.result_type(entries.data.dtype, np.float64))
     entries.sum_duplicates()
     graph = cls(weighted=weighted, **graph_options)
-    asarray = graph.backend.asarray
+    asarray = graph.core.backend.asarray
     src, dst, data = asarray(entries.row), asarray(entries.col), asarray(entries.data)
     if not graph.is_directed():
-        _check_symmetric(graph.backend.xp, src, dst, data if weighted else None)
+        _check_symmetric(graph.core.backend.xp, src, dst, data if weighted else None)
         upper = src <= dst
         src, dst, data = src[upper], dst[upper], data[upper]
     if data.dtype.kind == "b":
@@ -123,7 +123,7 @@ def _packed(G: DynamicGraph) -> tuple[Array, Array, Array]:
     csr = G.snapshot().compact()
     data = csr.weights
     if data is None:
-        data = G.backend.empty(csr.num_edges, G.weight_dtype)
+        data = G.core.backend.empty(csr.num_edges, G.weight_dtype)
         data.fill(1)
     return csr.offsets, csr.indices, data
 

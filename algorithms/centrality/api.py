@@ -79,7 +79,7 @@ def betweenness_centrality(
     dtype = _result_dtype(result_dtype)
     sources = _sources(G, k, seed if random_state is None else random_state)
     values = measure_rows(G, sources, bool(normalized), bool(endpoints)).astype(dtype, copy=False)
-    return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.frames)
+    return make_frame(G.core.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.core.frames)
 
 
 def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: bool) -> Array:
@@ -88,9 +88,9 @@ def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: 
     if totals is None:
         out = G.snapshot()
         into = None if G.is_directed() else out
-        kernels = G.backend.kernels("dynstore.algorithms.centrality")
+        kernels = G.core.backend.kernels("dynstore.algorithms.centrality")
         totals = kernels.accumulate_dependencies(out, into, sources, endpoints)
-    return scale_totals(G.backend, totals, sources, normalized, endpoints, G.is_directed())
+    return scale_totals(G.core.backend, totals, sources, normalized, endpoints, G.is_directed())
 
 
 def _result_dtype(result_dtype: Any) -> np.dtype:

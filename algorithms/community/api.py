@@ -55,7 +55,7 @@ def count_at_rows(G: AnyGraph) -> Array:
     """Return the triangles at each row, shape (V,)."""
     counts: Array = run_native(G, "triangle_count")
     if counts is None:
-        counts = G.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(G.snapshot())
+        counts = G.core.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(G.snapshot())
     return counts
 
 
@@ -63,12 +63,12 @@ def read_chosen(G: AnyGraph, start_list: Any) -> Array | None:
     """Return the rows to report; None for all."""
     if start_list is None:
         return None
-    return G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
+    return G.core.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
 
 
 def chosen_counts(G: AnyGraph, counts: Array, chosen: Array | None) -> Frame:
     """Return the frame of the chosen rows' counts; None for all rows."""
     if chosen is None:
-        return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts}, G.frames)
+        return make_frame(G.core.backend, {"vertex": all_vertices(G), "counts": counts}, G.core.frames)
     columns = {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]}
-    return make_frame(G.backend, columns, G.frames)
+    return make_frame(G.core.backend, columns, G.core.frames)

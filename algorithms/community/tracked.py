@@ -28,11 +28,11 @@ class TriangleAnswer(Answer):
 
     def recompute(self, warm: bool = False) -> None:
         csr = self.G.snapshot()
-        self._counts = self.G.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(csr)
+        self._counts = self.G.core.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(csr)
         self.edge_visits = csr.num_edges
 
     def advance(self, delta: Delta, budget: Budget) -> bool:
-        backend, csr = self.G.backend, self.G.snapshot()
+        backend, csr = self.G.core.backend, self.G.snapshot()
         counts = grow(backend, self._counts, csr.num_vertices, 0)
         kernels = backend.kernels("dynstore.algorithms.community", "changes")
         self.edge_visits = kernels.update_triangles(csr, delta, counts, budget)
@@ -40,7 +40,7 @@ class TriangleAnswer(Answer):
         return not budget.is_spent
 
     def arrays(self) -> tuple[Array]:
-        (counts,) = self.G.backend.copies(self._counts)
+        (counts,) = self.G.core.backend.copies(self._counts)
         return (counts,)
 
     def frame(self) -> Any:

@@ -62,7 +62,7 @@ def label_rows(G: AnyGraph) -> Array:
     """Return the smallest row of each row's component, shape (V,)."""
     labels: Array = run_native(G, "weakly_connected_components")
     if labels is None:
-        kernels = G.backend.kernels("dynstore.algorithms.components", "labels")
+        kernels = G.core.backend.kernels("dynstore.algorithms.components", "labels")
         labels = kernels.label_components(G.snapshot(), not G.is_directed())
     return labels
 
@@ -77,4 +77,4 @@ def read_components(directed: None = None, connection: str | None = None, return
 def components_frame(G: AnyGraph, labels: Array) -> Frame:
     """Return what :func:`weakly_connected_components` returns."""
     vertices, named = vertices_and(G, labels)
-    return make_frame(G.backend, {"vertex": vertices, "labels": named}, G.frames)
+    return make_frame(G.core.backend, {"vertex": vertices, "labels": named}, G.core.frames)

@@ -41,7 +41,7 @@ class ComponentAnswer(Answer):
 
     def recompute(self, warm: bool = False) -> None:
         G, out = self.G, self.G.snapshot()
-        kernels = G.backend.kernels("dynstore.algorithms.components", "labels")
+        kernels = G.core.backend.kernels("dynstore.algorithms.components", "labels")
         self._labels = kernels.label_components(out, not G.is_directed())
         self.edge_visits, self._forest = out.num_edges, None
 
@@ -67,7 +67,7 @@ class ComponentAnswer(Answer):
         return True
 
     def advance(self, delta: Delta, budget: Budget) -> bool:
-        backend, xp, out = self.G.backend, self.G.backend.xp, self.G.snapshot()
+        backend, xp, out = self.G.core.backend, self.G.core.backend.xp, self.G.snapshot()
         numbers = xp.arange(out.num_vertices, dtype=self._labels.dtype)
         before = numbers.copy()
         before[: self._labels.shape[0]] = self._labels
@@ -105,7 +105,7 @@ class ComponentAnswer(Answer):
         return not budget.is_spent
 
     def arrays(self) -> tuple[Array]:
-        (labels,) = self.G.backend.copies(self._labels)
+        (labels,) = self.G.core.backend.copies(self._labels)
         return (labels,)
 
     def frame(self) -> Any:
@@ -113,16 +113,16 @@ class ComponentAnswer(Answer):
 
     def _grow_forest(self, budget: Budget) -> tuple[Array, Array] | None:
         """Return the forest; None if the budget is spent before it is complete."""
-        G, xp, out = self.G, self.G.backend.xp, self.G.snapshot()
+        G, xp, out = self.G, self.G.core.backend.xp, self.G.snapshot()
         numbers = xp.arange(out.num_vertices, dtype=self._labels.dtype)
         roots, limit = numbers[self._labels == numbers], int(np.iinfo(numbers.dtype).max)
         if not G.is_directed():
             budget.note(out.num_edges)
-            distances, predecessors = search_hops(G, G.backend.to_host(roots), limit)
+            distances, predecessors = search_hops(G, G.core.backend.to_host(roots), limit)
             assert predecessors is not None
             return distances, predecessors
         into = G.snapshot(transposed=True)
-        paths = G.backend.kernels("dynstore.algorithms.traversal", "repair")
+        paths = G.core.backend.kernels("dynstore.algorithms.traversal", "repair")
         distances, predecessors = xp.full_like(numbers, limit), xp.full_like(numbers, -1)
         paths.relax(out, into, roots[:0], roots, None, limit, distances, True, budget)
         if budget.is_spent:

@@ -138,7 +138,7 @@ def pagerank(
         out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
     ranks, iterations, error = iterate(G, out_weights, alpha, targets, start, limit, tol)
     if np.isfinite(error):  # infinite weights make the ranks NaN
-        _last_ranks[G] = ranks.copy(), G.ids.epoch
+        _last_ranks[G] = ranks.copy(), G.core.ids.epoch
     converged = error < tol or ranks.shape[0] == 0
     if fail_on_nonconvergence and not converged:
         raise FailedToConvergeError(
@@ -167,7 +167,7 @@ def read_personalization(G: AnyGraph, personalization: Any, dtype: np.dtype) -> 
 
 def pagerank_frame(G: AnyGraph, ranks: Array) -> Frame:
     """Return what :func:`pagerank` returns."""
-    return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks}, G.frames)
+    return make_frame(G.core.backend, {"vertex": all_vertices(G), "pagerank": ranks}, G.core.frames)
 
 
 def iterate(G: AnyGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
@@ -181,7 +181,7 @@ def iterate(G: AnyGraph, out_weights: Array | None, *arguments: Any) -> tuple[Ar
     into = G.snapshot(transposed=True)
     if has_negative_weights(into):
         raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
-    kernels = G.backend.kernels("dynstore.algorithms.link_analysis", "ranks")
+    kernels = G.core.backend.kernels("dynstore.algorithms.link_analysis", "ranks")
     into, out_weights = choose_weights(kernels, into, G.snapshot(), out_weights)
     ranked: tuple[Array, int, float] = kernels.pagerank(into, out_weights, *arguments)
     return ranked
@@ -192,11 +192,11 @@ def _first_ranks(G: AnyGraph, nstart: Any, warm_start: bool, dtype: np.dtype) ->
     if nstart is not None:
         return _normalised(read_values(G, "pagerank", "nstart", nstart, "values", dtype))
     num_vertices = G.number_of_vertices()
-    ranks = G.backend.empty(num_vertices, dtype)
+    ranks = G.core.backend.empty(num_vertices, dtype)
     ranks.fill(1.0 / max(num_vertices, 1))
     last, epoch = _last_ranks.get(G, (None, 0)) if warm_start else (None, 0)
     # After a clear there are fewer vertices than before; after a reorder the rows have other vertices.
-    if last is not None and last.shape[0] <= num_vertices and epoch == G.ids.epoch:
+    if last is not None and last.shape[0] <= num_vertices and epoch == G.core.ids.epoch:
         ranks[: last.shape[0]] = last
         ranks = _normalised(ranks)
     return ranks

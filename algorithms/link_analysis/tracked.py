@@ -73,7 +73,7 @@ class PagerankAnswer(Answer):
 
     @property
     def _kernels(self) -> Any:
-        return self.G.backend.kernels("dynstore.algorithms.link_analysis", "changes")
+        return self.G.core.backend.kernels("dynstore.algorithms.link_analysis", "changes")
 
     def read_params(self) -> bool:
         before, personalization = self._targets, self.params.get("personalization")
@@ -102,13 +102,13 @@ class PagerankAnswer(Answer):
         targets = None if self._targets is None else self._targets.astype(self._dtype)
         ranks, rounds, error = iterate(self.G, None, self._alpha, targets, start, self._max_rounds, self._tol)
         if np.isfinite(error):  # infinite weights make the ranks NaN
-            self._ranks, self._residuals, self._epoch = ranks, None, self.G.ids.epoch
+            self._ranks, self._residuals, self._epoch = ranks, None, self.G.core.ids.epoch
         self.edge_visits = rounds * self.G.snapshot().num_edges
         if not error < self._tol and ranks.shape[0] and not self.prepare(Budget()):  # float64 may get nearer
             raise self._no_convergence(error)
 
     def prepare(self, budget: Budget) -> bool:
-        backend, out = self.G.backend, self.G.snapshot()
+        backend, out = self.G.core.backend, self.G.snapshot()
         if has_negative_weights(out):
             raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
         rows = backend.xp.arange(out.num_vertices, dtype=np.int64)
@@ -123,7 +123,7 @@ class PagerankAnswer(Answer):
         self._ranks = ranks * (float(spread.sum()) / rest)
         self._residuals = spread - self._ranks
         budget.note(self._kernels.hand_on(out, self._ranks * inverse * self._alpha, self._residuals))
-        self._epoch = self.G.ids.epoch
+        self._epoch = self.G.core.ids.epoch
         self._mode = self._mode_change = self._ranks[:0]
         done = self._settle(budget)
         if done:
@@ -132,7 +132,7 @@ class PagerankAnswer(Answer):
         return done
 
     def advance(self, delta: Delta, budget: Budget) -> bool:
-        backend, xp, out = self.G.backend, self.G.backend.xp, self.G.snapshot()
+        backend, xp, out = self.G.core.backend, self.G.core.backend.xp, self.G.snapshot()
         there = delta.slots >= 0
         changed = delta.before != there
         if out.weights is not None:
@@ -180,7 +180,7 @@ class PagerankAnswer(Answer):
     def _last_ranks(self) -> Array | None:
         """Return the last ranks if they are of the present rows, the first of them."""
         ranks = self._ranks
-        same = ranks is not None and self._epoch == self.G.ids.epoch
+        same = ranks is not None and self._epoch == self.G.core.ids.epoch
         return ranks if same and 0 < ranks.shape[0] <= self.G.number_of_vertices() else None
 
     @property
@@ -195,29 +195,29 @@ class PagerankAnswer(Answer):
             return self._equal_ranks()
         ranks, num_new = last if self._are_divided else self._divided(last), num_vertices - last.shape[0]
         if num_new:
-            ranks = grow(self.G.backend, ranks, num_vertices, 1.0 / num_vertices)
+            ranks = grow(self.G.core.backend, ranks, num_vertices, 1.0 / num_vertices)
             ranks /= 1.0 + num_new / num_vertices
         return ranks
 
     def _equal_ranks(self) -> Array:
         num_vertices = self.G.number_of_vertices()
-        return self.G.backend.xp.full(num_vertices, 1.0 / max(num_vertices, 1), self._dtype)
+        return self.G.core.backend.xp.full(num_vertices, 1.0 / max(num_vertices, 1), self._dtype)
 
     def _divided(self, ranks: Array) -> Array:
         """Return ranks that sum to 1; a residual that was pushed too far may have left some just below 0."""
-        ranks = self.G.backend.xp.maximum(ranks, 0.0)
+        ranks = self.G.core.backend.xp.maximum(ranks, 0.0)
         return ranks / max(float(ranks.sum(dtype=np.float64)), np.finfo(np.float64).tiny)
 
     def _spread(self) -> Array:
         """Return t."""
         if self._targets is not None:
             return self._targets.copy()
-        ones = self.G.backend.empty(self.G.number_of_vertices(), np.float64)
+        ones = self.G.core.backend.empty(self.G.number_of_vertices(), np.float64)
         ones.fill(1.0)
         return ones
 
     def _invert(self, sums: Array) -> Array:
-        xp = self.G.backend.xp
+        xp = self.G.core.backend.xp
         return xp.where(sums > 0, 1.0 / xp.where(sums > 0, sums, 1.0), 0.0)
 
     def _settle(self, budget: Budget) -> bool:
@@ -230,7 +230,7 @@ class PagerankAnswer(Answer):
         Nonlinear Integral Equations", JACM 12(4), 1965). Without that, residual that has spread over all vertices falls
         by no more than alpha a round.
         """
-        G, xp = self.G, self.G.backend.xp
+        G, xp = self.G, self.G.core.backend.xp
         out, ranks, residuals = G.snapshot(), self._ranks, self._residuals
         if not out.num_vertices:
             return True
@@ -277,14 +277,14 @@ class PagerankAnswer(Answer):
         out, inverse = self.G.snapshot(), self._invert(self._sums)
         mode = self._ranks
         for _ in range(MODE_STEPS + 1):
-            mode, before = self.G.backend.zeros(out.num_vertices, np.float64), mode
+            mode, before = self.G.core.backend.zeros(out.num_vertices, np.float64), mode
             budget.note(self._kernels.hand_on(out, before * inverse * self._alpha, mode))
         self._mode, self._mode_change = before, mode - before
 
     def _lengthen(self, steps: list[Array], residuals: Array, weights: Array) -> list[float]:
         """Return the factor of each step that minimizes the weighted squares of the residuals."""
-        vectors = self.G.backend.xp.stack((*steps, residuals))
-        table = self.G.backend.to_host((vectors[:-1] * weights) @ vectors.T)
+        vectors = self.G.core.backend.xp.stack((*steps, residuals))
+        table = self.G.core.backend.to_host((vectors[:-1] * weights) @ vectors.T)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(table), np.finfo(np.float64).tiny))
         system, right = table[:, :-1] * scale[:, None] * scale, -table[:, -1] * scale
         factors: list[float] = (np.linalg.lstsq(system, right, rcond=1e-10)[0] * scale).tolist()

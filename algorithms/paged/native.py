@@ -66,14 +66,14 @@ def pagerank(
     if out_weights is None and weighted:
         out_weights = sweeps.sum_out_weights(into)
     if out_weights is None:
-        out = G.native_rows()
+        out = G.core.native_rows()
         assert out is not None
         out_weights = out.table.count_degrees()
     with np.errstate(over="ignore"):  # a sum that does not fit is infinite
         out_weights = out_weights.astype(start.dtype)
-    if weighted and not are_moderate(G.backend.xp, out_weights):
+    if weighted and not are_moderate(G.core.backend.xp, out_weights):
         return None
-    kernels = G.backend.kernels("dynstore.algorithms.paged", "sweeps")
+    kernels = G.core.backend.kernels("dynstore.algorithms.paged", "sweeps")
     ranked: tuple[Array, int, float] = kernels.pagerank(into, out_weights, alpha, start, max_iter, tol, weighted)
     return ranked
 
@@ -95,9 +95,9 @@ def betweenness_centrality(G: AnyGraph, rows: NativeRows, sources: np.ndarray, e
 
 def _kept_in_edges(G: AnyGraph) -> PageReader | None:
     """Return the reader of a directed graph's in-edges if they are kept; to make them would burden all updates."""
-    if not (isinstance(G, DynamicGraph) and G.is_directed() and G.has_in_edges):
+    if not (isinstance(G, DynamicGraph) and G.is_directed() and G.core.into is not None):
         return None
-    rows = G.native_rows(transposed=True)
+    rows = G.core.native_rows(transposed=True)
     return None if rows is None else _reader(rows)
 
 

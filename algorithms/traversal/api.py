@@ -100,16 +100,16 @@ def search_hops(G: AnyGraph, sources: np.ndarray, limit: int, parents: bool = Tr
     out = G.snapshot()
     # This makes no second orientation for a directed graph: every later update would have to maintain it.
     into = None if G.is_directed() else out
-    found = G.backend.kernels("dynstore.algorithms.traversal", "search").bfs(out, into, sources, limit, parents)
+    found = G.core.backend.kernels("dynstore.algorithms.traversal", "search").bfs(out, into, sources, limit, parents)
     return found
 
 
 def bfs_frame(G: AnyGraph, distances: Array, predecessors: Array | None) -> Frame:
     """Return what :func:`bfs` returns."""
     if predecessors is None:
-        predecessors = G.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
+        predecessors = G.core.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
     vertices, before = vertices_and(G, predecessors)
-    return make_frame(G.backend, {"vertex": vertices, "distance": distances, "predecessor": before}, G.frames)
+    return make_frame(G.core.backend, {"vertex": vertices, "distance": distances, "predecessor": before}, G.core.frames)
 
 
 @algorithm(
@@ -210,11 +210,13 @@ def search_lengths(G: AnyGraph, source: int, limit: float) -> tuple[Array, Array
     out = G.snapshot()
     if has_negative_weights(out):
         raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
-    found: tuple[Array, Array] = G.backend.kernels("dynstore.algorithms.traversal", "search").sssp(out, source, limit)
+    found: tuple[Array, Array] = G.core.backend.kernels("dynstore.algorithms.traversal", "search").sssp(
+        out, source, limit
+    )
     return found
 
 
 def sssp_frame(G: AnyGraph, distances: Array, predecessors: Array) -> Frame:
     """Return what :func:`sssp` returns."""
     vertices, before = vertices_and(G, predecessors)
-    return make_frame(G.backend, {"distance": distances, "vertex": vertices, "predecessor": before}, G.frames)
+    return make_frame(G.core.backend, {"distance": distances, "vertex": vertices, "predecessor": before}, G.core.frames)

@@ -29,6 +29,6 @@ def k_hop(G: AnyGraph, vertices: Any, k: int) -> Frame:
     limit = min(int(k), unreached)
     found = run_native(G, "bfs", sources, limit, False)
     distances, _ = search_hops(G, sources, limit, False) if found is None else found
-    rows = G.backend.xp.nonzero(distances != unreached)[0]
-    rows = G.ids.by_id(rows.astype(G.vertex_dtype), G.number_of_vertices())
-    return make_frame(G.backend, {"vertex": to_ids(G, rows), "distance": distances[rows]}, G.frames)
+    rows = G.core.backend.xp.nonzero(distances != unreached)[0]
+    rows = G.core.ids.by_id(rows.astype(G.vertex_dtype), G.number_of_vertices())
+    return make_frame(G.core.backend, {"vertex": to_ids(G, rows), "distance": distances[rows]}, G.core.frames)

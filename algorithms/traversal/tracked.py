@@ -39,7 +39,7 @@ class InEdges:
         self._graph, self._made = G, False
 
     def __bool__(self) -> bool:
-        return not self._graph.is_directed() or self._graph.has_in_edges
+        return not self._graph.is_directed() or self._graph.core.into is not None
 
     def make(self) -> None:
         """Make them, and let updates keep them from then on."""
@@ -49,12 +49,12 @@ class InEdges:
     def drop(self) -> None:
         """Drop them if this has made them and nothing else uses them."""
         if self._made:
-            self._made = not self._graph.drop_in_edges()
+            self._made = not self._graph.core.drop_in_edges()
 
     @property
     def upkeep_s(self) -> float:
         """What updates have spent on in-edges that this has made, and on no others."""
-        return self._graph.in_seconds if self._made else 0.0
+        return self._graph.core.in_seconds if self._made else 0.0
 
 
 class PathAnswer(Answer):
@@ -94,7 +94,7 @@ class PathAnswer(Answer):
     def advance(self, delta: Delta, budget: Budget) -> bool:
         if self._has_negative_weights(delta):
             return False
-        backend, out, into = self.G.backend, self.G.snapshot(), self.G.snapshot(transposed=True)
+        backend, out, into = self.G.core.backend, self.G.snapshot(), self.G.snapshot(transposed=True)
         kernels = backend.kernels("dynstore.algorithms.traversal", "repair")
         distances = grow(backend, self._distances, out.num_vertices, self._unreached)
         predecessors = grow(backend, self._predecessors, out.num_vertices, -1)
@@ -131,9 +131,9 @@ class BfsAnswer(PathAnswer):
 
     def arrays(self) -> tuple[Array, Array | None]:
         if not self._parents:
-            (distances,) = self.G.backend.copies(self._distances)
+            (distances,) = self.G.core.backend.copies(self._distances)
             return distances, None
-        distances, predecessors = self.G.backend.copies(self._distances, self._predecessors)
+        distances, predecessors = self.G.core.backend.copies(self._distances, self._predecessors)
         return distances, predecessors
 
     def frame(self) -> Any:
@@ -159,11 +159,11 @@ class SsspAnswer(PathAnswer):
 
     def inspect(self) -> None:
         if self._tied is None:
-            kernels = self.G.backend.kernels("dynstore.algorithms.traversal", "repair")
+            kernels = self.G.core.backend.kernels("dynstore.algorithms.traversal", "repair")
             self._tied = kernels.has_ties(self.G.snapshot(), self._distances)
 
     def arrays(self) -> tuple[Array, Array]:
-        distances, predecessors = self.G.backend.copies(self._distances, self._predecessors)
+        distances, predecessors = self.G.core.backend.copies(self._distances, self._predecessors)
         return distances, predecessors
 
     def frame(self) -> Any:

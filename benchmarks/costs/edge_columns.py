@@ -42,7 +42,7 @@ class Contestant:
         """Return some rows with the columns that the graph has: of source, destination, weight, id and type."""
         ends, weight, extra = columns[:2], columns[2:3], columns[3:]
         chosen = ends + weight * self.graph.is_weighted() + extra * bool(self.graph.edge_dtypes)
-        return tuple(self.graph.backend.asarray(column[first:last]) for column in chosen)
+        return tuple(self.graph.core.backend.asarray(column[first:last]) for column in chosen)
 
 
 def measure(
@@ -67,7 +67,7 @@ def measure(
         for graph in [DynamicGraph(directed, weighted, device=device, edge_columns=extra)]
     ]
     for one in contestants:
-        edges, watch = one.rows(columns, 0, start), Stopwatch(one.graph.backend)
+        edges, watch = one.rows(columns, 0, start), Stopwatch(one.graph.core.backend)
         with quiet():
             watch.start()
             one.graph.insert_edges(edges)
@@ -78,7 +78,7 @@ def measure(
             entering = one.rows(columns, fresh, fresh + batch)
             leaving = one.rows(columns[:2], old, old + batch)[:2]
             with quiet():
-                watch = Stopwatch(one.graph.backend)
+                watch = Stopwatch(one.graph.core.backend)
                 watch.start()
                 one.graph.insert_edges(entering)
                 insert_ms = watch.lap()

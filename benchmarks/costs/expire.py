@@ -59,7 +59,7 @@ def measure(
     if start < 2 * batch * steps:
         raise InputError(f"costs.expire: {steps} steps of {batch} rows need more than {len(src)} events")
     graphs = [DynamicGraph(directed, device=device, timestamps=timestamps) for _ in range(3)]
-    backend = graphs[0].backend
+    backend = graphs[0].core.backend
     # Batches, so that the records of neighbouring edges lie apart, as they do after a stream.
     pieces = [(src[at : at + batch], dst[at : at + batch], np.arange(at, min(at + batch, len(src)))) for at in
               range(0, len(src), batch)]  # fmt: skip

@@ -143,7 +143,7 @@ def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes, say: Callable[[str],
         if keep:
             found.setdefault(name, []).append(taken)
 
-    watch, batch, start = Stopwatch(G.backend), sizes.batch, sizes.kept
+    watch, batch, start = Stopwatch(G.core.backend), sizes.batch, sizes.kept
     for first in range(0, start, sizes.piece):
         timed("build, a piece", G.insert_edges, rows.draw(first, min(first + sizes.piece, start)))
     say(f"{G.number_of_edges()} edges")
@@ -161,7 +161,7 @@ def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes, say: Callable[[str],
         timed("insert, in a row", G.insert_edges, rows.draw(first, first + batch))
     found["merges in a row"] = [G.statistics().get("merges", 0) - merges]
     say(f"{G.number_of_edges()} edges after {sizes.inserts} insertions")
-    best = int(G.backend.xp.argmax(G.row_lengths()))
+    best = int(G.core.backend.xp.argmax(G.row_lengths()))
     calls = {
         "bfs": partial(dynstore.bfs, G, best, return_predecessors=False),
         "components": partial(dynstore.weakly_connected_components, G),

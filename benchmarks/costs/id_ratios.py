@@ -55,7 +55,7 @@ class Contestant:
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def time(self, operation: str, call: Callable[[], Any], keep: bool = True) -> None:
-        watch = Stopwatch(self.graph.backend)
+        watch = Stopwatch(self.graph.core.backend)
         watch.start()
         made = call()
         passed_ms = watch.lap()
@@ -97,7 +97,7 @@ def _make_stream(scale: int, edge_factor: int, batch: int, steps: int, seed: int
 
 def _number(stream: _Stream, graph: DynamicGraph, known: bool) -> np.ndarray:
     """Run the stream through a graph with a map; return the number of each id, -1 for ids that never occur."""
-    asarray = graph.backend.asarray
+    asarray = graph.core.backend.asarray
 
     def rows(part: slice) -> tuple[Any, Any]:
         return asarray(stream.ids[stream.src[part]]), asarray(stream.ids[stream.dst[part]])
@@ -107,18 +107,18 @@ def _number(stream: _Stream, graph: DynamicGraph, known: bool) -> np.ndarray:
         graph.insert_vertices(asarray(stream.ids))
     for entering, _ in stream.batches:
         graph.insert_edges(rows(entering))
-    return graph.backend.to_host(graph.vertex_numbers(asarray(stream.ids)))
+    return graph.core.backend.to_host(graph.vertex_numbers(asarray(stream.ids)))
 
 
 def _string_columns(stream: _Stream, device: Device) -> Callable[[np.ndarray], Any]:
     """Return what makes a column of strings of places: in cuDF if results are frames of cuDF, else on the host."""
     holder = DynamicGraph(device=device, renumber=True)
-    library = frame_library(holder.backend, holder.frames)
+    library = frame_library(holder.core.backend, holder.core.frames)
     if library != "cudf":
         return lambda places: stream.names[places]
     holder.insert_vertices(stream.names)  # numbered in ascending order, which the places are
     count = holder.number_of_vertices()
-    return lambda places: holder.ids.column(count, library, holder.backend.asarray(places))
+    return lambda places: holder.core.ids.column(count, library, holder.core.backend.asarray(places))
 
 
 def measure(
@@ -140,12 +140,12 @@ def measure(
     text = _string_columns(stream, device)
 
     def plain(dtype: type) -> Callable[[slice], tuple[Any, Any]]:
-        asarray: Any = contestants[0].graph.backend.asarray
+        asarray: Any = contestants[0].graph.core.backend.asarray
         ids: np.ndarray = numbers.astype(dtype)
         return lambda part: (asarray(ids[stream.src[part]]), asarray(ids[stream.dst[part]]))
 
     def mapped(part: slice) -> tuple[Any, Any]:
-        asarray = contestants[0].graph.backend.asarray
+        asarray = contestants[0].graph.core.backend.asarray
         return asarray(stream.ids[stream.src[part]]), asarray(stream.ids[stream.dst[part]])
 
     def strings(part: slice) -> tuple[Any, Any]:
@@ -188,9 +188,9 @@ def _time_results(contestants: list[Contestant], stream: _Stream, steps: int) ->
 
 def _gather(graph: DynamicGraph) -> tuple[Any, Any]:
     """Return the columns of ids that a result of ``bfs`` has."""
-    library, count = frame_library(graph.backend, graph.frames), graph.number_of_vertices()
-    numbers = graph.backend.xp.arange(count, dtype=graph.vertex_dtype)
-    return graph.ids.column(count, library), graph.ids.column(count, library, numbers)
+    library, count = frame_library(graph.core.backend, graph.core.frames), graph.number_of_vertices()
+    numbers = graph.core.backend.xp.arange(count, dtype=graph.vertex_dtype)
+    return graph.core.ids.column(count, library), graph.core.ids.column(count, library, numbers)
 
 
 def ratios(contestants: list[Contestant]) -> Iterator[Ratio]:

@@ -44,7 +44,7 @@ class Contestant:
         """Return the ids of some vertices in the user's form; integers are on the graph's device."""
         names = self.names[numbers]
         if names.dtype.kind == "i":
-            return self.graph.backend.asarray(names)
+            return self.graph.core.backend.asarray(names)
         if not self.categories:
             return names
         import pandas
@@ -87,7 +87,7 @@ def measure(
         return one.column(events.src[first:last]), one.column(events.dst[first:last])
 
     for one in contestants:
-        edges, watch = rows(one, 0, start), Stopwatch(one.graph.backend)
+        edges, watch = rows(one, 0, start), Stopwatch(one.graph.core.backend)
         with quiet():
             watch.start()
             one.graph.insert_edges(edges)
@@ -97,7 +97,7 @@ def measure(
             fresh, old = start + step * batch, step * batch
             entering, leaving = rows(one, fresh, fresh + batch), rows(one, old, old + batch)
             with quiet():
-                watch = Stopwatch(one.graph.backend)
+                watch = Stopwatch(one.graph.core.backend)
                 watch.start()
                 one.graph.insert_edges(entering)
                 insert_ms = watch.lap()
@@ -114,7 +114,7 @@ def measure(
 
 def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
     """Print medians, and compare them with those of the graph without renumbering, which comes first."""
-    where = "; integers on the GPU before the clock starts" if contestants[0].graph.backend.on_gpu else ""
+    where = "; integers on the GPU before the clock starts" if contestants[0].graph.core.backend.on_gpu else ""
     print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms{where}")
     print(f"{'ids':28} {'build':>8} {'insert':>8} {'':>6} {'delete':>8} {'':>6} {'map':>8}")
     for one in contestants:

@@ -71,7 +71,7 @@ def measure(
     columns = [*ends, rng.random(len(events), np.float32)]
     contestants = _contestants(folder, device)
     for one in contestants:
-        watch = Stopwatch(one.graph.backend)
+        watch = Stopwatch(one.graph.core.backend)
         with quiet():
             watch.start()
             one.graph.insert_edges(tuple(column[:start] for column in columns))
@@ -81,7 +81,7 @@ def measure(
         entering = tuple(column[fresh : fresh + batch] for column in columns)
         leaving = tuple(column[old : old + batch] for column in columns[:2])
         for one in contestants:
-            watch = Stopwatch(one.graph.backend)
+            watch = Stopwatch(one.graph.core.backend)
             with quiet():
                 watch.start()
                 one.graph.insert_edges(entering)

@@ -85,7 +85,7 @@ class Contestant:
     def run(self, batch: Batch) -> float:
         """Run one batch; note its answers, and return its ms."""
         call = self._prepared(batch)
-        watch = Stopwatch(self.graph.backend)
+        watch = Stopwatch(self.graph.core.backend)
         with quiet():
             watch.start()
             found = call()
@@ -94,7 +94,7 @@ class Contestant:
         return passed_ms
 
     def _prepared(self, batch: Batch) -> Callable[[], Any]:
-        graph, bring = self.graph, self.graph.backend.asarray
+        graph, bring = self.graph, self.graph.core.backend.asarray
         if self.way == "apply":
             columns = batch.columns(bring)
             return lambda: _counts(graph.apply(columns))

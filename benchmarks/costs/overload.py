@@ -79,7 +79,7 @@ class Witness:
     """Stands between a stream and its window, and checks what comes through."""
 
     def __init__(self, window: Window, table: Table) -> None:
-        self._slide, self.table, self._backend = window.slide, table, window.graph.backend
+        self._slide, self.table, self._backend = window.slide, table, window.graph.core.backend
         self.window, self.last = window, -1
         self.entered = self.left = self.missing = 0
         self.moments = array("d")
@@ -272,7 +272,7 @@ def soak(
     length = int(window * (overload if policy == "drop-oldest" else 1))
     witness, most = Witness(Window(graph, length, by="time"), table), WAITING * batch // 4
     offered = applied = dropped = streams = due = 0
-    with Sampler(graph.backend) as sampler:
+    with Sampler(graph.core.backend) as sampler:
         begun = perf_counter()
         ends, goes_on = begun + seconds, True
         while goes_on and perf_counter() < ends:

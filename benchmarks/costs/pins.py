@@ -49,13 +49,15 @@ def measure(
     if weighted:
         columns.append(rng.random(num_events, np.float32))
     G = DynamicGraph(weighted=weighted, device=device)
-    G.insert_edges(tuple(G.backend.asarray(column[:start]) for column in columns))
+    G.insert_edges(tuple(G.core.backend.asarray(column[:start]) for column in columns))
     times: dict[str, dict[str, list[float]]] = {kind: {} for kind in KINDS}
     first = 0
     for step in range(steps + WARM_UP):
         for kind, num_pins in KINDS.items():
-            entering = tuple(G.backend.asarray(column[start + first : start + first + batch]) for column in columns)
-            leaving = tuple(G.backend.asarray(column[first : first + batch]) for column in columns[:2])
+            entering = tuple(
+                G.core.backend.asarray(column[start + first : start + first + batch]) for column in columns
+            )
+            leaving = tuple(G.core.backend.asarray(column[first : first + batch]) for column in columns[:2])
             first += batch
             found = _step(G, num_pins, entering, leaving)
             if step >= WARM_UP:
@@ -71,7 +73,7 @@ def _step(G: DynamicGraph, num_pins: int | None, entering: Any, leaving: Any) ->
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any) -> None:
         with quiet():
-            watch = Stopwatch(G.backend)
+            watch = Stopwatch(G.core.backend)
             watch.start()
             call(*arguments)
             found[name] = watch.lap()

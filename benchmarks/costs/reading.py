@@ -122,7 +122,7 @@ def _run(way: str, path: Path, kind: str, device: Any) -> tuple[Run, int]:
             rows = READERS[way](path, kind)
             read = perf_counter()
             G.insert_edges(rows, weight=None if kind == "pairs" else "weight")
-        G.backend.synchronize()
+        G.core.backend.synchronize()
         ended = perf_counter()
     after = _peak()
     grown = None if before is None or after is None else (after - before) / 1e3

@@ -138,7 +138,7 @@ def _stream_ms(
 
 def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tuple[str, ...]) -> list[float]:
     """Slide and answer without a stream, from arrays on the device."""
-    backend, times = window.graph.backend, []
+    backend, times = window.graph.core.backend, []
     monitors = make_monitors(window.graph, names)
     brought = [tuple(backend.asarray(column) for column in batch) for batch in batches]
     watch = Stopwatch(backend)
@@ -156,7 +156,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
 
 def _copy_ms(window: Window, batches: list[tuple[np.ndarray, ...]]) -> list[float]:
     """Bring batches to the device as a stream does."""
-    backend, times = window.graph.backend, []
+    backend, times = window.graph.core.backend, []
     staging, watch = make_staging(backend), Stopwatch(backend)
     with quiet():
         for batch in batches:

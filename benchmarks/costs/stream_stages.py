@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.timing import Stopwatch, quiet
+from dynstore.graph.exchanges import exchange
 from dynstore.streams.journal import find_journal
 from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.progress import Meter
 from dynstore.streams.questions import Moment
 from dynstore.streams.rows import RowReader
 from dynstore.streams.staging import make_staging
+from dynstore.windows import window as windows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +49,7 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
     there is one; "monitors" brings answers up to date; "answers" makes frames of them, and finds what has changed.
     """
     graph = window.graph
-    backend, monitors = graph.backend, make_monitors(graph, names)
+    backend, monitors = graph.core.backend, make_monitors(graph, names)
     reader = RowReader(graph, None, False, False)
     staging = make_staging(backend if find_journal(graph) is None else get_backend("cpu"))
     times: dict[str, list[float]] = {name: [] for name in ALONE}
@@ -78,19 +81,16 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
 @contextmanager
 def _timed_updates(graph: Any, times: list[float]) -> Iterator[None]:
     """Have a window's exchanges of edges note their ms."""
-    exchange, watch = graph.exchange_numbers, Stopwatch(graph.backend)
+    watch = Stopwatch(graph.core.backend)
 
-    def timed(*given: Any, **options: Any) -> Any:
+    def timed(*given: Any) -> Any:
         watch.start()
-        report = exchange(*given, **options)
+        report = exchange(*given)
         times.append(watch.lap())
         return report
 
-    graph.exchange_numbers = timed
-    try:
+    with patch.object(windows, "exchange", timed):
         yield
-    finally:
-        del graph.exchange_numbers
 
 
 def show_stages(alone: dict[str, float], in_stream: dict[str, float]) -> None:

@@ -78,7 +78,7 @@ def _draw(bench: Bench, high: int, size: int, number: int) -> _Mixed:
 
 def _cut(graph: DynamicGraph, batch: _Mixed) -> tuple[Array, Array]:
     """Insert the edges between two queries, ask, go on: edges and neighbours by turns."""
-    xp = graph.backend.xp
+    xp = graph.core.backend.xp
     there: list[Any] = []
     found: list[Any] = []
     done = 0
@@ -98,7 +98,7 @@ def _cut(graph: DynamicGraph, batch: _Mixed) -> tuple[Array, Array]:
 
 def _together(graph: DynamicGraph, batch: _Mixed) -> tuple[Array, Array]:
     """Ask the graph as it was and, up to each query's time, the batch's own edges; then insert them all at once."""
-    xp = graph.backend.xp
+    xp = graph.core.backend.xp
     keys = _pack(batch.src, batch.dst)
     order = xp.argsort(keys)  # a pair comes once in the stream
     keys, src, dst = keys[order], batch.src[order], batch.dst[order]

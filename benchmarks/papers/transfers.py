@@ -157,4 +157,4 @@ def _slide_beside(stream: _Stream, step: int, last: Array | None) -> Array:
 def _distances(graph: DynamicGraph, start: int) -> Array:
     """Return the distances of a BFS by vertex, int32, in the device's memory."""
     frame = find_algorithm("bfs").function(graph, start)
-    return graph.backend.xp.ascontiguousarray(graph.backend.asarray(frame["distance"].values, np.int32))
+    return graph.core.backend.xp.ascontiguousarray(graph.core.backend.asarray(frame["distance"].values, np.int32))

@@ -75,7 +75,7 @@ def measure(comm: Communicator, plan: Plan) -> Found:
 def _measure_case(comm: Communicator, case: Case, plan: Plan) -> Iterator[tuple[str, float]]:
     graph, source = make_case(case, plan.seed)
     G = ShardedGraph(comm, weighted=True, directed=False)
-    backend, watch = G.shard.backend, Stopwatch(G.shard.backend)
+    backend, watch = G.shard.core.backend, Stopwatch(G.shard.core.backend)
     once = graph.src <= graph.dst  # an undirected edge is stored in both directions
 
     def bring(columns: tuple[np.ndarray, ...]) -> tuple[Any, ...]:

@@ -197,7 +197,7 @@ class _Example:
 
     def batch(self, size: int, dtype: Any = np.int32) -> tuple[Any, ...]:
         """Return random edges on the graph's device, with weights if it has some."""
-        backend = self.graph.backend
+        backend = self.graph.core.backend
         ends = self.rng.integers(0, self.num_vertices, (2, size))
         columns: list[Any]
         if self.ids == "string ids":
@@ -211,7 +211,7 @@ class _Example:
 
     def read_only_batch(self, size: int) -> tuple[np.ndarray, ...]:
         """Return random edges in read-only memory of the host, as columns of frames are; Numba has a type for them."""
-        columns = tuple(self.graph.backend.to_host(column) for column in self.batch(size))
+        columns = tuple(self.graph.core.backend.to_host(column) for column in self.batch(size))
         for column in columns:
             column.flags.writeable = False
         return columns
@@ -270,7 +270,7 @@ class _Example:
 
     def slide(self) -> None:
         """Slide windows of every kind that suits the graph."""
-        given: Any = self.graph.backend.name
+        given: Any = self.graph.core.backend.name
         keeps = ("latest", "count", "sum") if self.graph.is_weighted() else ("latest",)
         for rule in product(("count", "time"), keeps):
             graph = DynamicGraph(self.graph.is_directed(), self.graph.is_weighted(), device=given)

@@ -57,13 +57,13 @@ def pagerank(
     with Call(comm, "pagerank") as call, MemoryChecked("pagerank"):
         alpha, tol, limit = read_numbers(alpha, tol, max_iter)
         call.expect_alike(alpha=alpha, tol=tol, max_iter=limit, fail_on_nonconvergence=bool(fail_on_nonconvergence))
-        kernels, out = shard.backend.kernels("dynstore.distributed", "ranks"), shard.snapshot()
+        kernels, out = shard.core.backend.kernels("dynstore.distributed", "ranks"), shard.snapshot()
         if has_negative_weights(out):
             raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
         into = shard.snapshot(transposed=True) if G.is_directed() else out
         dtype = shard.weight_dtype if G.is_weighted() else np.float32
         if not num_vertices:
-            frame = pagerank_frame(shard, shard.backend.empty(0, dtype))
+            frame = pagerank_frame(shard, shard.core.backend.empty(0, dtype))
             return frame if fail_on_nonconvergence else (frame, True)
         out_weights = call.all_reduce(kernels.sum_weights(out))
         part = num_vertices * comm.rank // comm.size, num_vertices * (comm.rank + 1) // comm.size
@@ -118,7 +118,7 @@ def weakly_connected_components(G: ShardedGraph) -> Frame:
     shard, rank, size = G.shard, G.comm.rank, G.comm.size
     with Call(G.comm, "weakly_connected_components") as call, MemoryChecked("weakly_connected_components"):
         read_components()
-        kernels = shard.backend.kernels("dynstore.algorithms.components", "labels")
+        kernels = shard.core.backend.kernels("dynstore.algorithms.components", "labels")
         labels = kernels.label_components(shard.snapshot(), False)
         distance = 1
         while distance < size:
@@ -126,7 +126,7 @@ def weakly_connected_components(G: ShardedGraph) -> Frame:
             send = [len(labels) if gives and other == rank - distance else 0 for other in range(size)]
             (came,), receive = call.all_to_all([labels], send)
             if any(receive):
-                labels = kernels.label_components(_joined(shard.backend, labels, came), False)
+                labels = kernels.label_components(_joined(shard.core.backend, labels, came), False)
             distance *= 2
         call.agree()
         return components_frame(shard, G.comm.broadcast(labels))

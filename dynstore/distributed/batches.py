@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.distributed.owners import sort_by_owner
 from dynstore.errors import InputTypeError
-from dynstore.graph.updates import Request
+from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, check_names
@@ -71,28 +71,28 @@ def read_rows(
     InputError
     """
     check_names(caller, names)
-    num_vertices, ids = shard.number_of_vertices(), shard.ids
+    num_vertices, ids = shard.number_of_vertices(), shard.core.ids
     if edges is None:
-        nothing, strangers = shard.backend.nothing(shard.vertex_dtype), None
+        nothing, strangers = shard.core.backend.nothing(shard.vertex_dtype), None
         columns = EdgeColumns(nothing, nothing, None, -1)
     else:
-        request = Request(caller, bring_columns(caller, shard.backend, edges), (*names[:2], None), None)
+        request = Request(caller, bring_columns(caller, shard.core.backend, edges), (*names[:2], None), None)
         if inserts:
             weight_dtype = shard.weight_dtype if shard.is_weighted() else None
-            request = shard.with_weights(request._replace(names=names, weight_dtype=weight_dtype))
+            request = with_weights(shard.core, request._replace(names=names, weight_dtype=weight_dtype))
         if inserts and not ids.renumbered:
             columns, plan = ids.plan_edges(*request, num_vertices)
             num_vertices, strangers = plan.num_vertices, None
         else:
             columns, strangers = ids.match_edges(*request, num_vertices)
     if inserts:
-        columns = shard.fill_weights(caller, columns, default_weight)
+        columns = fill_weights(shard.core, caller, columns, default_weight)
     return Part(columns, num_vertices, None if strangers is None else host_ids(shard, strangers))
 
 
 def host_ids(shard: DynamicGraph, ids: Any) -> np.ndarray:
     """Return ids in the form in which tables keep them as an array on the host."""
-    found: np.ndarray = ids.to_host() if hasattr(ids, "to_host") else shard.backend.to_host(ids)
+    found: np.ndarray = ids.to_host() if hasattr(ids, "to_host") else shard.core.backend.to_host(ids)
     return found
 
 
@@ -124,7 +124,7 @@ def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part)
     joined = [join_ids(call.caller, [strangers[place] for strangers in agreed]) for place in range(2)]
     naming = IdPlan(num_vertices)
     if joined[0].shape[0]:
-        naming = shard.ids.plan_vertices(call.caller, joined[0], num_vertices)
+        naming = shard.core.ids.plan_vertices(call.caller, joined[0], num_vertices)
     parts = (
         arriving._replace(columns=_renumbered(shard, arriving, joined[0], num_vertices)),
         leaving._replace(columns=_renumbered(shard, leaving, joined[1], num_vertices)),
@@ -134,11 +134,11 @@ def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part)
 
 def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertices: int) -> EdgeColumns:
     """Return rows with the numbers of strangers by their place among those of all ranks, from V on."""
-    columns, xp = part.columns, shard.backend.xp
+    columns, xp = part.columns, shard.core.backend.xp
     if part.strangers is None or not part.strangers.shape[0]:
         return columns
     places = num_vertices + np.searchsorted(joined, part.strangers)
-    table = shard.backend.asarray(places.astype(shard.vertex_dtype))
+    table = shard.core.backend.asarray(places.astype(shard.vertex_dtype))
 
     def translated(numbers: Array) -> Array:
         return xp.where(numbers < num_vertices, numbers, table[xp.maximum(numbers - num_vertices, 0)])
@@ -159,7 +159,7 @@ def route_rows(call: Call, shard: DynamicGraph, owners: Owners, directed: bool, 
         columns = [part.columns.src, part.columns.dst]
         if part.columns.weights is not None:
             columns.append(part.columns.weights)
-        _, ordered, send = sort_by_owner(shard.backend, owners, columns, both=not directed)
+        _, ordered, send = sort_by_owner(shard.core.backend, owners, columns, both=not directed)
         given.append(ordered)
         sends.append(send)
     agreed = call.agree((max(part.num_vertices for part in parts), rows, sends))

@@ -6,22 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_flag, check_name, check_number
+from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
 from dynstore.distributed.batches import host_ids, join_ids, number_alike, read_rows, route_rows
 from dynstore.distributed.calls import Call
 from dynstore.distributed.communicator import Communicator
-from dynstore.distributed.owners import Owners
-from dynstore.distributed.queries import Queries
+from dynstore.distributed.owners import Owners, sort_by_owner
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.core import GraphState
+from dynstore.graph.exchanges import Exchange, exchange
+from dynstore.graph.insertions import check_sums
+from dynstore.graph.readable import ReadableGraph
+from dynstore.graph.state import graph_of_state
 from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
+from dynstore.input.forms import bring_columns
+from dynstore.input.frames import frame_library, make_frame
 from dynstore.interrupts import MemoryChecked
 from dynstore.typing import UpdateReport
 
 if TYPE_CHECKING:
+    from dynstore.backend import Backend
     from dynstore.ids.base import Names
-    from dynstore.typing import OnDuplicate
+    from dynstore.typing import Array, Frame, OnDuplicate
 
 __all__ = ["ShardedGraph"]
 
@@ -29,7 +36,7 @@ ON_DUPLICATE = ("replace", "add")
 NOT_YET = ("reuse_ids", "edge_columns", "timestamps")
 
 
-class ShardedGraph(Queries):
+class ShardedGraph(ReadableGraph):
     """A graph that takes batches of edges in place, and whose edges lie on several ranks.
 
     An edge lies on the rank that owns its source. An undirected edge also lies on the rank that owns its other end. All
@@ -39,6 +46,9 @@ class ShardedGraph(Queries):
 
     An update happens on all ranks or on none. If one rank refuses its part, that rank raises its own error. All others
     raise an error of the same kind that names the rank.
+
+    In a question about edges (:meth:`has_edges`, :meth:`edge_weights`) each rank names edges of its own, and gets their
+    answers. In one about degrees, ranks may name different vertices; an answer counts the edges of the whole graph.
 
     Parameters
     ----------
@@ -86,10 +96,10 @@ class ShardedGraph(Queries):
             capacity = check_count("ShardedGraph", "capacity", options.get("capacity"))
             options["capacity"] = -(-(capacity or 0) * (1 if self._directed else 2) // comm.size)
             self.shard = DynamicGraph(directed=True, **{**options, "device": comm.device})
-            own = {**self.shard._options(), "directed": self._directed, "partition": partition}
+            own = {**self.shard.core.options(), "directed": self._directed, "partition": partition}
             call.expect_alike(**own)
             call.agree()
-            self._owners = Owners(self.shard.backend, partition, comm.size, self.shard.ids.max_vertices)
+            self._owners = Owners(self.shard.core.backend, partition, comm.size, self.shard.core.ids.max_vertices)
         self.comm, self.partition = comm, partition
         self._options, self._num_edges = own, 0
 
@@ -100,6 +110,153 @@ class ShardedGraph(Queries):
             f"{self.comm.rank} of {self.comm.size}, store={self.shard.store_name!r}, device={self.device!r}, "
             f"version={self.version})"
         )
+
+    # ------------------------------------------------------------------ what each rank knows
+
+    @property
+    def version(self) -> int:
+        """The version number; every update adds one. Each rank knows it by itself."""
+        return self.shard.version
+
+    @property
+    def device(self) -> str:
+        """The name of this rank's device."""
+        return self.shard.device
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of this rank's device."""
+        return self.shard.core.backend
+
+    def is_directed(self) -> bool:
+        """Return True if (u, v) and (v, u) are different edges."""
+        return self._directed
+
+    def is_weighted(self) -> bool:
+        """Return True if edges have weights."""
+        return self.shard.is_weighted()
+
+    def is_renumbered(self) -> bool:
+        """Return True if vertices have ids of any kind (``renumber=True``)."""
+        return self.shard.is_renumbered()
+
+    def number_of_vertices(self) -> int:
+        """Return V of the whole graph. Each rank knows it by itself."""
+        return self.shard.number_of_vertices()
+
+    def number_of_edges(self) -> int:
+        """Return the number of edges of the whole graph. Each rank knows it by itself."""
+        return self._num_edges
+
+    def vertex_ids(self) -> Array:
+        """Return the ids of all vertices, in the order of the rows of all results. Each rank knows them by itself.
+
+        Returns
+        -------
+        array, shape (V,)
+            As :meth:`DynamicGraph.vertex_ids`. With ``renumber=True`` the order is the same on all ranks; it need not
+            be that of a :class:`DynamicGraph`.
+        """
+        return self.shard.vertex_ids()
+
+    def owners(self, vertices: Any) -> Array:
+        """Return the rank that owns each vertex. Each rank knows that by itself.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them
+            Vertices of the graph.
+
+        Returns
+        -------
+        array, shape (B,), uint16
+            Numbers of ranks.
+        """
+        shard = self.shard
+        numbers = shard.core.ids.numbers_of("owners", vertices, shard.number_of_vertices())
+        return self._owners(numbers.astype(shard.vertex_dtype))
+
+    def edge_table(self) -> Frame:
+        """Return the edges of this rank as a frame: each edge of the graph is on one rank. No other rank is needed.
+
+        Returns
+        -------
+        frame
+            As :meth:`DynamicGraph.edge_table`. An undirected edge is with the owner of its end that has the lower row.
+        """
+        shard = self.shard
+        library = frame_library(shard.core.backend, shard.core.frames)
+        src, dst, weights = shard.core.numbered_edges(once=not self._directed)
+        ends = shard.core.ids.ends(src, dst, shard.number_of_vertices(), not self._directed, library)
+        columns = {"source": ends[0], "destination": ends[1], **({} if weights is None else {"weight": weights})}
+        return make_frame(shard.core.backend, columns, shard.core.frames)
+
+    # ------------------------------------------------------------------ queries of all ranks
+
+    def _look_up(self, caller: str, edges: Any, source: str, destination: str, weights: bool) -> Array:
+        names = source, destination, None
+        shard, backend = self.shard, self.shard.core.backend
+        with Call(self.comm, caller) as call, MemoryChecked(caller):
+            edges = bring_columns(caller, backend, edges)
+            columns = shard.core.ids.find_edges(caller, edges, names, None, shard.number_of_vertices())
+            order, given, send = sort_by_owner(backend, self._owners, (columns.src, columns.dst), want_order=True)
+            (src, dst), receive = call.all_to_all(given, send)
+            found, stored = shard.core.out.look_up(src, dst)
+            if weights:
+                ones = backend.xp.ones(found.shape[0], shard.weight_dtype)
+                found = backend.xp.where(found, ones if stored is None else stored, shard.weight_dtype.type(np.nan))
+            (came,), _ = call.all_to_all([found], receive)
+            answers = backend.empty(came.shape[0], came.dtype)
+            answers[order] = came
+        return answers
+
+    def _degrees(self, caller: str, vertices: Any, orientations: tuple[bool, ...]) -> int | Frame:
+        shard, num_vertices = self.shard, self.number_of_vertices()
+        with Call(self.comm, caller) as call, MemoryChecked(caller):
+            numbers = None if vertices is None else shard.core.ids.numbers_of(caller, vertices, num_vertices)
+            own = shard.core.backend.zeros(num_vertices, shard.vertex_dtype)
+            for transposed in orientations:
+                own += shard.row_lengths(transposed and self._directed)
+            degrees = call.all_reduce(own)
+            if numbers is not None and np.isscalar(vertices):
+                return int(degrees[numbers][0])
+            chosen = degrees if numbers is None else degrees[numbers]
+            named = None if numbers is None else numbers.astype(shard.vertex_dtype)
+            ids = shard.core.ids.column(num_vertices, frame_library(shard.core.backend, shard.core.frames), named)
+            return make_frame(shard.core.backend, {"vertex": ids, "degree": chosen}, shard.core.frames)
+
+    def gather(self, root: int = 0) -> DynamicGraph | None:
+        """Bring the whole graph to one rank.
+
+        Parameters
+        ----------
+        root : int
+            The rank, the same on all.
+
+        Returns
+        -------
+        DynamicGraph or None
+            A new graph of the same options, ids, edges and version on the root; None elsewhere.
+        """
+        shard, backend = self.shard, self.shard.core.backend
+        with Call(self.comm, "gather") as call, MemoryChecked("gather"):
+            if not 0 <= check_integer("gather", "root", root) < self.comm.size:
+                raise InputError(f"gather: root is {root}; wanted 0 to {self.comm.size - 1}")
+            call.expect_alike(root=int(root))
+            src, dst, weights = shard.core.numbered_edges(once=False)
+            send = [len(src) if rank == root else 0 for rank in range(self.comm.size)]
+            given = [src, dst, *([] if weights is None else [weights])]
+            came, _ = call.all_to_all(given, send)
+            whole = None
+            if self.comm.rank == root:
+                order = backend.xp.lexsort(backend.xp.stack((came[1], came[0])))
+                names = ("source", "destination", "weight")[: len(came)]
+                columns = {name: column[order] for name, column in zip(names, came, strict=True)}
+                columns |= shard.core.ids.columns(self.number_of_vertices())
+                options = {name: self._options[name] for name in self._options if name not in ("partition", "capacity")}
+                state = GraphState(options, self.number_of_vertices(), self.version, columns)
+                whole = graph_of_state(DynamicGraph, state, self.device)
+        return whole
 
     # ------------------------------------------------------------------ updates
 
@@ -209,14 +366,16 @@ class ShardedGraph(Queries):
         """
         caller, shard, num_vertices = "insert_vertices", self.shard, self.number_of_vertices()
         with Call(self.comm, caller) as call, MemoryChecked(caller):
-            naming = shard.ids.plan_vertices(caller, ids, num_vertices)
+            naming = shard.core.ids.plan_vertices(caller, ids, num_vertices)
             new = None if naming.new is None else host_ids(shard, naming.new)
             agreed = call.agree((naming.num_vertices, new))
             naming = IdPlan(max(most for most, _ in agreed))
             if shard.is_renumbered():
-                naming = shard.ids.plan_vertices(caller, join_ids(caller, [new for _, new in agreed]), num_vertices)
+                naming = shard.core.ids.plan_vertices(
+                    caller, join_ids(caller, [new for _, new in agreed]), num_vertices
+                )
             nothing = self._nothing()
-            shard.exchange_numbers(caller, nothing, nothing, naming, agree=call.agree_to_write)
+            exchange(shard.core, caller, Exchange(nothing, nothing, naming, agree=call.agree_to_write))
         return UpdateReport()
 
     def _exchange(
@@ -244,7 +403,7 @@ class ShardedGraph(Queries):
                 parts, naming = number_alike(call, shard, *parts)
             (arriving, leaving), num_rows, num_vertices = route_rows(call, shard, self._owners, self._directed, parts)
             naming = naming or IdPlan(num_vertices)
-            shard.check_sums(caller, arriving, on_duplicate)
+            check_sums(shard.core, caller, arriving, on_duplicate)
             loops = [0] * 4 if self._directed else self._count_loops(arriving, leaving)
             agreed: list[Any] = []
 
@@ -252,7 +411,7 @@ class ShardedGraph(Queries):
                 agreed.extend(call.agree_to_write((tuple(own), loops)))
 
             try:
-                shard.exchange_numbers(caller, leaving, arriving, naming, on_duplicate, agree=vote)
+                exchange(shard.core, caller, Exchange(leaving, arriving, naming, on_duplicate, agree=vote))
             except BaseException as error:
                 if self.version != version:  # deleted edges could not come back
                     self.comm.abort(f"{caller}: rank {self.comm.rank} raised {type(error).__name__}: {error}")
@@ -280,18 +439,18 @@ class ShardedGraph(Queries):
 
     def _count_loops(self, arriving: EdgeColumns, leaving: EdgeColumns) -> list[int]:
         """Return how many self-loops will be inserted, replaced, deleted, and found absent: they are stored once."""
-        xp = self.shard.backend.xp
+        xp = self.shard.core.backend.xp
         loops = [columns.src[columns.src == columns.dst] for columns in (arriving, leaving)]
         if not any(map(len, loops)):
             return [0] * 4
         new, old = map(xp.unique, loops)
-        deleted = int(xp.count_nonzero(self.shard.has_numbers(old, old)))
-        replaced = int(xp.count_nonzero(self.shard.has_numbers(new, new) & ~xp.isin(new, old)))
+        deleted = int(xp.count_nonzero(self.shard.core.has_numbers(old, old)))
+        replaced = int(xp.count_nonzero(self.shard.core.has_numbers(new, new) & ~xp.isin(new, old)))
         return [len(new) - replaced, replaced, deleted, len(old) - deleted]
 
     def _nothing(self) -> EdgeColumns:
-        nothing = self.shard.backend.nothing(self.shard.vertex_dtype)
-        weights = self.shard.backend.nothing(self.shard.weight_dtype) if self.is_weighted() else None
+        nothing = self.shard.core.backend.nothing(self.shard.vertex_dtype)
+        weights = self.shard.core.backend.nothing(self.shard.weight_dtype) if self.is_weighted() else None
         return EdgeColumns(nothing, nothing, weights, -1)
 
 

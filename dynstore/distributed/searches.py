@@ -54,7 +54,7 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
     """
     check_sharded("bfs", G)
     shard = G.shard
-    backend, num_slots = shard.backend, G.number_of_edges() * (1 if G.is_directed() else 2)
+    backend, num_slots = shard.core.backend, G.number_of_edges() * (1 if G.is_directed() else 2)
     with Call(G.comm, "bfs") as call, MemoryChecked("bfs"):
         sources, limit = read_bfs(shard, start, depth_limit)
         call.expect_alike(start=sources.tolist(), depth_limit=limit, return_predecessors=bool(return_predecessors))
@@ -106,7 +106,7 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
         If a rank has raised something else, has ended, or does not come.
     """
     check_sharded("sssp", G)
-    shard, backend = G.shard, G.shard.backend
+    shard, backend = G.shard, G.shard.core.backend
     with Call(G.comm, "sssp") as call, MemoryChecked("sssp"):
         if not G.is_weighted():
             raise UnweightedGraphError(

@@ -49,7 +49,7 @@ def triangle_count(G: ShardedGraph, start_list: Any = None) -> Frame:
             raise InputError("triangle_count: input graph must be undirected; got ShardedGraph(directed=True)")
         chosen = read_chosen(shard, start_list)
         degrees = call.all_reduce(shard.row_lengths())
-        part = shard.backend.kernels("dynstore.algorithms.community", "triangles").Part(shard.snapshot(), degrees)
+        part = shard.core.backend.kernels("dynstore.algorithms.community", "triangles").Part(shard.snapshot(), degrees)
         visiting, counts = part.arcs, part.count_closed(*part.arcs)
         for _ in range(size - 1):
             send = [0] * size

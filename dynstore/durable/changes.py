@@ -11,9 +11,11 @@ from dynstore.backend import get_backend
 from dynstore.durable.checking import BOUNDS, INSERTED, NAMES, VERTICES, check_change, check_numbers, is_exchange
 from dynstore.durable.records import Change
 from dynstore.errors import InputError
+from dynstore.graph.core import EXTRA as EDGE
+from dynstore.graph.exchanges import Exchange, exchange
+from dynstore.graph.insertions import Request, with_weights
+from dynstore.graph.recording import record, take_extra_columns
 from dynstore.graph.records import WEIGHT
-from dynstore.graph.state import EXTRA as EDGE
-from dynstore.graph.updates import Request
 from dynstore.ids.base import IdPlan
 from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import EdgeColumns, read_numbers
@@ -101,13 +103,12 @@ def _read_edges(
     caller = change.kind
     names = given["source"], given["destination"], given.get("weight") if inserted else None
     check_names(caller, names)
-    edges, extra = on_gpu(graph.backend, given[argument]), None
+    edges, extra = on_gpu(graph.core.backend, given[argument]), None
     if inserted:
-        edges, extra = graph.take_extra_columns(caller, edges, names, given.get("time"))
+        edges, extra = take_extra_columns(graph.core, caller, edges, names, given.get("time"))
     edges = open_edges(caller, edges)
     if inserted:
-        weight_dtype = graph.weight_dtype if graph.is_weighted() else None
-        names = graph.with_weights(Request(caller, edges, names, weight_dtype)).names
+        names = with_weights(graph.core, Request(caller, edges, names, graph.core.stored_weights)).names
     columns = split_columns(caller, edges, names)
     src, dst = (_read_ids(graph, caller, *column) for column in columns[:2])
     read = {"source": src, "destination": dst}
@@ -115,7 +116,7 @@ def _read_edges(
         weights = read_numbers(caller, get_backend("cpu"), *columns[2])
         with np.errstate(over="ignore"):
             read[WEIGHT] = np.ascontiguousarray(weights, graph.weight_dtype)
-    read |= {EDGE + name: graph.backend.to_host(array) for name, array in (extra or {}).items()}
+    read |= {EDGE + name: graph.core.backend.to_host(array) for name, array in (extra or {}).items()}
     change.columns |= {f"{argument}.{name}": array for name, array in read.items()}
     change.rows += len(src)
     if not extra or not isinstance(edges, tuple):
@@ -154,11 +155,11 @@ def exchange_as_change(
         arguments, columns = {}, {"entering.source": ends[0], "entering.destination": ends[1]}
     moved = {"leaving.source": leaving.src, "leaving.destination": leaving.dst}
     moved |= {"arriving.source": arriving.src, "arriving.destination": arriving.dst}
-    stored, records = arriving.weights, graph._records
+    stored, records = arriving.weights, graph.core.records
     if stored is not None:
         values = {WEIGHT: stored} if records is None else records.values(stored)
         moved |= {f"arriving.{name if name == WEIGHT else EDGE + name}": array for name, array in values.items()}
-    columns |= zip(moved, graph.backend.all_to_host(*moved.values()), strict=True)
+    columns |= zip(moved, graph.core.backend.all_to_host(*moved.values()), strict=True)
     return Change(kind, len(read[0]), arguments, columns)
 
 
@@ -168,17 +169,17 @@ def _exchange(graph: DynamicGraph, change: Change) -> None:
         naming = IdPlan(change.arguments[VERTICES])
     else:
         entering = columns["entering.source"], columns["entering.destination"]
-        _, naming = graph.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
+        _, naming = graph.core.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
     check_numbers(change, naming.num_vertices)
 
     def brought(name: str) -> Any:
         array = columns.get(name)
-        return None if array is None else graph.backend.asarray(array)
+        return None if array is None else graph.core.backend.asarray(array)
 
     leaving = EdgeColumns(brought("leaving.source"), brought("leaving.destination"), None, -1)
     weights = brought(f"arriving.{WEIGHT}")
     arriving = EdgeColumns(brought("arriving.source"), brought("arriving.destination"), weights, -1)
     if graph.edge_dtypes:
         extra = {name: brought(f"arriving.{EDGE}{name}") for name in graph.edge_dtypes}
-        arriving = graph.record(kind, arriving, extra, leaving=arriving)  # these are the last times already
-    graph.exchange_numbers(kind, leaving, arriving, naming)
+        arriving = record(graph.core, kind, arriving, extra, leaving=arriving)  # these are the last times already
+    exchange(graph.core, kind, Exchange(leaving, arriving, naming))

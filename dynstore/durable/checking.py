@@ -16,8 +16,8 @@ import numpy as np
 from dynstore.durable.records import Change, RecordError
 from dynstore.errors import InputError, shown
 from dynstore.graph import DynamicGraph
+from dynstore.graph.core import EXTRA as EDGE
 from dynstore.graph.records import WEIGHT
-from dynstore.graph.state import EXTRA as EDGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,7 +152,7 @@ def _check_num_vertices(graph: DynamicGraph, change: Change) -> None:
         raise RecordError(f"{VERTICES} is {shown(count)}; the graph has {before}")
     if count > before:
         try:
-            graph.ids.plan_vertices(change.kind, [count - 1], before)
+            graph.core.ids.plan_vertices(change.kind, [count - 1], before)
         except InputError as error:
             raise RecordError(f"{VERTICES} is {count}; {error}") from error
 

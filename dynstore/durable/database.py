@@ -11,6 +11,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dynstore.arguments import check_count, check_name, check_number
+from dynstore.durable.changes import exchange_as_change
 from dynstore.durable.folder import (
     MANIFEST,
     Manifest,
@@ -27,7 +28,7 @@ from dynstore.durable.graph import DurableGraph
 from dynstore.durable.growth import CHECKPOINT_SECONDS, Growth
 from dynstore.durable.locking import lock_folder
 from dynstore.durable.log import SYNC, Log, Sync
-from dynstore.durable.records import encode
+from dynstore.durable.records import KINDS, encode
 from dynstore.errors import InputError, InputTypeError, LogError, type_name
 from dynstore.files import FILES, Files
 from dynstore.graph import DynamicGraph
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
 
     from dynstore.durable.folder import Restored
     from dynstore.durable.records import Change
-    from dynstore.graph.state import GraphState
+    from dynstore.graph.core import GraphState
+    from dynstore.ids.base import IdPlan
+    from dynstore.input.columns import EdgeColumns
     from dynstore.typing import Device
 
 __all__ = ["Database", "open_database"]
 
 R = TypeVar("R")
-# Updates that change nothing of the graph before they call `DynamicGraph._await_record`.
+# Updates that change nothing of the graph before they call `Transaction.await_record`.
 PLANNED = ("insert_edges", "delete_edges", "update", "expire", "slide", "apply")
 _log = logging.getLogger("dynstore")
 
@@ -185,7 +188,7 @@ class Database:
         self._log = Log(self._files, self.path, fresh.token, self.sync)
         undo.callback(self._log.close)
         self._log.begin(graph.version)
-        state = graph._state().moved(graph.backend.to_host)
+        state = graph.core.state().moved(graph.core.backend.to_host)
         self._manifest = add_checkpoint(self._files, self.path, fresh, state, None, self._keep)
         return graph
 
@@ -195,7 +198,7 @@ class Database:
         refuse_links("open", self.path)
         frames = graph_options.get("frames")
         restored = restore("open", self.path, self._manifest, self._device, frames)
-        own, wanted = restored.graph._options(), empty._options()
+        own, wanted = restored.graph.core.options(), empty.core.options()
         for name in graph_options:
             if name not in ("device", "frames", "capacity") and not _same(own.get(name), wanted.get(name)):
                 raise InputError(
@@ -290,7 +293,7 @@ class Database:
         self._refuse_forked("at")
         wanted = check_count("at", "version", version)
         with self._turn:
-            return restore("at", self.path, self._manifest, self._device, self.graph.frames, wanted)
+            return restore("at", self.path, self._manifest, self._device, self.graph.core.frames, wanted)
 
     # ------------------------------------------------------------------ updates
 
@@ -336,6 +339,18 @@ class Database:
         if self._growth.is_due():
             self._begin_checkpoint()
         return result
+
+    def exchange(
+        self, caller: str, leaving: EdgeColumns, arriving: EdgeColumns, naming: IdPlan, update: Callable[[], R]
+    ) -> R:
+        """Log an exchange of rows by numbers, unless it is a part of an update that is logged; make it."""
+        if self.updating:
+            return update()
+        if naming.read_from is None or caller not in KINDS:
+            raise LogError(f"{caller}: this update cannot be logged; it is not made")
+        with MemoryChecked(caller):
+            change = exchange_as_change(self.graph, caller, naming, leaving, arriving)
+        return self.make(change, update)
 
     def await_record(self) -> None:
         """Wait until the record of the update that is being made is written; only then may the graph be.
@@ -389,7 +404,7 @@ class Database:
 
     def _state(self) -> GraphState:
         with MemoryChecked("checkpoint"), self._growth.restarted():
-            return self.graph._state().moved(self.graph.backend.to_host)
+            return self.graph.core.state().moved(self.graph.core.backend.to_host)
 
     def _write_checkpoint(self, state: GraphState, position: bytes | None) -> None:
         manifest = add_checkpoint(self._files, self.path, self._manifest, state, position, self._keep)

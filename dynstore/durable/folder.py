@@ -28,11 +28,12 @@ from dynstore.durable.reading import LogReader, damaged, list_segments
 from dynstore.durable.replaying import replay
 from dynstore.errors import InputError, SavedGraphError, shown
 from dynstore.graph import DynamicGraph
-from dynstore.graph.saving import MISREAD, made_of_state, read_regular, read_state, write_state
+from dynstore.graph.saving import MISREAD, read_regular, read_state, write_state
+from dynstore.graph.state import made_of_state
 
 if TYPE_CHECKING:
     from dynstore.files import Files
-    from dynstore.graph.state import GraphState
+    from dynstore.graph.core import GraphState
     from dynstore.typing import Device, Frames
 
 __all__ = [

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial, wraps
+from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from dynstore.durable.changes import as_change, exchange_as_change
-from dynstore.durable.records import KINDS
-from dynstore.errors import LogError
+from dynstore.durable.changes import as_change
 from dynstore.graph import DynamicGraph
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.durable.records import Change
-    from dynstore.ids.base import IdPlan
-    from dynstore.input.columns import EdgeColumns
-    from dynstore.typing import UpdateReport
+    from dynstore.graph.core import Journal
 
-__all__ = ["DurableGraph", "Journal"]
+__all__ = ["DurableGraph"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Journal(Protocol):
-    """Where a graph's updates are written."""
-
-    updating: bool
-
-    def make(self, change: Change, update: Callable[[], R]) -> R:
-        """Write a change, and make the update, which calls :meth:`await_record` before it writes to the graph."""
-
-    def await_record(self) -> None:
-        """Wait until the change that is being made is written."""
 
 
 def _logged(method: Callable[P, R]) -> Callable[P, R]:
@@ -45,7 +28,7 @@ def _logged(method: Callable[P, R]) -> Callable[P, R]:
     @wraps(method)
     def update(*args: P.args, **kwargs: P.kwargs) -> R:
         graph: Any = args[0]
-        journal: Journal | None = graph._journal
+        journal = graph.database
         if journal is None or journal.updating:
             return method(*args, **kwargs)
         try:
@@ -57,7 +40,8 @@ def _logged(method: Callable[P, R]) -> Callable[P, R]:
         with MemoryChecked(method.__name__):
             change, arguments = as_change(graph, method.__name__, dict(given))
         again: Callable[..., R] = method
-        return journal.make(change, lambda: again(graph, **arguments))
+        result: R = journal.make(change, lambda: again(graph, **arguments))
+        return result
 
     return update
 
@@ -68,34 +52,16 @@ class DurableGraph(DynamicGraph):
     Copies, subgraphs and pickles of it are not logged.
     """
 
-    _journal: Journal | None = None
-
     @classmethod
-    def over(cls, graph: DynamicGraph, journal: Journal) -> Self:
+    def over(cls, graph: DynamicGraph, database: Journal) -> Self:
         """Return a graph in the place of another one, which is not used any more."""
-        durable = object.__new__(cls)
-        durable.__dict__.update(graph.__dict__)
-        durable._journal = journal
-        return durable
+        graph.core.journal = database
+        return cls._over(graph.core)
 
     @property
     def database(self) -> Journal | None:
         """The :class:`Database` to which updates go; None for a copy."""
-        return self._journal
-
-    def copy(self) -> Self:
-        twin = super().copy()
-        twin._journal = None
-        return twin
-
-    copy.__doc__ = DynamicGraph.copy.__doc__
-
-    def _is_repeating(self) -> bool:
-        return self._journal is not None and self._journal.updating  # the record was made of the same times
-
-    def _await_record(self) -> None:
-        if self._journal is not None:
-            self._journal.await_record()
+        return self.core.journal
 
     insert_edges = _logged(DynamicGraph.insert_edges)
     delete_edges = _logged(DynamicGraph.delete_edges)
@@ -105,17 +71,3 @@ class DurableGraph(DynamicGraph):
     delete_vertices = _logged(DynamicGraph.delete_vertices)
     reorder = _logged(DynamicGraph.reorder)
     clear = _logged(DynamicGraph.clear)
-
-    def exchange_numbers(
-        self, caller: str, leaving: EdgeColumns, arriving: EdgeColumns, naming: IdPlan, *more: Any, **options: Any
-    ) -> UpdateReport:
-        """Do the same as :meth:`DynamicGraph.exchange_numbers`; log it, unless a logged update calls it."""
-        journal = self._journal
-        update = partial(super().exchange_numbers, caller, leaving, arriving, naming, *more, **options)
-        if journal is None or journal.updating:
-            return update()
-        if naming.read_from is None or caller not in KINDS:
-            raise LogError(f"{caller}: this update cannot be logged; it is not made")
-        with MemoryChecked(caller):
-            change = exchange_as_change(self, caller, naming, leaving, arriving)
-        return journal.make(change, update)

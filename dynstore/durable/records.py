@@ -25,8 +25,8 @@ import numpy as np
 
 from dynstore.errors import InputError, shown, type_name
 from dynstore.graph.checking import decoded_strings
+from dynstore.graph.core import EXTRA
 from dynstore.graph.saving import ENDS, TEXT, encoded_columns
-from dynstore.graph.state import EXTRA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -68,7 +68,7 @@ class _Replay:
         self._refused: tuple[Entry, str] | None = None
 
     def run(self, entries: Iterable[Entry]) -> Replayed:
-        records, size, position, before, times = 0, 0, None, None, self.graph._records
+        records, size, position, before, times = 0, 0, None, None, self.graph.core.records
         if times is not None:
             times.dated = False  # the log has numbers for date-times
         for entry in entries:
@@ -81,8 +81,8 @@ class _Replay:
             records, size, before = records + 1, size + entry.end - entry.start, position
             position = entry.change.position or position
         self._make()
-        if self.graph._records is not None:
-            self.graph._records.guess_dated()
+        if self.graph.core.records is not None:
+            self.graph.core.records.guess_dated()
         if self._refused is None:
             return Replayed(records, position, None, size)
         return Replayed(records - 1, before, self._refused[0], size)
@@ -127,7 +127,7 @@ class _Replay:
             except InputError:
                 pass  # one of them is refused, or is allowed only by those before it
             else:
-                self.graph._lease = Lease(waiting[-1].head.version)
+                self.graph.core.lease = Lease(waiting[-1].head.version)
                 return
         for entry in waiting:
             self._refuse_more(entry)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import type_name
+from dynstore.graph.core import EXTRA, GraphState
 from dynstore.graph.records import TIME, WEIGHT
-from dynstore.graph.state import EXTRA, GraphState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

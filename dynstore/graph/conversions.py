@@ -1,15 +1,15 @@
-"""Conversions of a graph to and from other libraries; the code is in :mod:`dynstore.adapters`.
+"""Conversions of a graph to other libraries; the code is in :mod:`dynstore.adapters`.
 
 The graph is a layer below the adapters, so it does not import them; see :mod:`dynstore.lookup`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from dynstore.lookup import provided
 
-__all__ = ["Conversions", "Tables"]
+__all__ = ["Tables"]
 
 
 class Tables:
@@ -115,30 +115,3 @@ class Tables:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Hand the edges, without gaps, to whatever reads the Arrow PyCapsule interface."""
         return provided("arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
-
-
-class Conversions(Tables):
-    """The part of :class:`dynstore.DynamicGraph` that also takes graphs of other libraries."""
-
-    @classmethod
-    def from_scipy(cls, matrix: Any, weighted: bool = True, **graph_options: Any) -> Self:
-        """Make a graph from a square sparse matrix.
-
-        It is :func:`dynstore.adapters.tables.scipy.from_scipy`.
-
-        Parameters
-        ----------
-        matrix : sparse matrix or array of SciPy or CuPy, shape (V, V)
-            Stored entries are edges, explicit zeros too; entries stored twice are summed in float64.
-        weighted : bool
-            If True, the entries are weights.
-        **graph_options
-            Parameters of :class:`DynamicGraph`. ``directed=False`` requires a symmetric matrix.
-
-        Returns
-        -------
-        DynamicGraph
-            A graph of V vertices.
-        """
-        graph: Self = provided("scipy").from_scipy(cls, matrix, weighted, **graph_options)
-        return graph

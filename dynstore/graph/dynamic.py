@@ -1,35 +1,36 @@
-"""The dynamic graph, and the public methods that change it."""
+"""The dynamic graph: how it is made, copied, pinned and tracked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from dynstore.arguments import check_count, check_dtype, check_flag, check_name, check_number
+from dynstore.arguments import check_count, check_dtype, check_flag
 from dynstore.backend import Backend, get_backend
-from dynstore.batches.make import make_batch
-from dynstore.batches.sorted import EdgeBatch, sort_unique
-from dynstore.config import check_share
 from dynstore.errors import InputError
-from dynstore.graph.conversions import Conversions
-from dynstore.graph.exchanges import ON_DUPLICATE
+from dynstore.graph.core import GraphCore
+from dynstore.graph.local import LocalGraph
+from dynstore.graph.memory import check_memory, choose_memory
 from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
 from dynstore.graph.records import WEIGHT, EdgeRecords
-from dynstore.graph.spilling import check_memory, choose_memory
-from dynstore.graph.updates import Deletion, Growth, Plans, Request
-from dynstore.graph.versions.methods import Views
+from dynstore.graph.saving import folder_of
+from dynstore.graph.state import graph_of_state, load_graph, part_of, remade
+from dynstore.graph.updates import MutableGraph
+from dynstore.graph.versions.pinned import PinnedGraph, pin_version
+from dynstore.graph.versions.view import GraphView, window_of
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
 from dynstore.input.forms import brings_weights, column_names, find_weight, open_edges
 from dynstore.input.frames import check_frames
 from dynstore.input.origin import read_origin
-from dynstore.interrupts import MemoryChecked, Uninterrupted
-from dynstore.snapshot import Lease
+from dynstore.interrupts import MemoryChecked
+from dynstore.lookup import provided
 from dynstore.stores import choose_store, get_store, resolve_strategy
 from dynstore.stores.base import Store
-from dynstore.typing import Device, Frames, OnDuplicate, ReorderReport, UpdateReport
+from dynstore.typing import Device, Frames, OnDuplicate
+
+if TYPE_CHECKING:
+    import os
 
 __all__ = ["DynamicGraph"]
 
@@ -38,7 +39,7 @@ VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 
 
-class DynamicGraph(Conversions, Views):
+class DynamicGraph(MutableGraph):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are the integers 0 to V - 1, or with ``renumber=True`` any integers or strings. V grows with the ids seen.
@@ -132,50 +133,63 @@ class DynamicGraph(Conversions, Views):
         spill: bool = False,
         **store_options: Any,
     ) -> None:
-        self._directed = check_flag(CALLER, "directed", directed)
-        self._weighted = check_flag(CALLER, "weighted", weighted)
-        self.vertex_dtype = check_dtype(CALLER, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
-        self.weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
-        self.frames = check_frames(CALLER, frames)
+        directed = check_flag(CALLER, "directed", directed)
+        weighted = check_flag(CALLER, "weighted", weighted)
+        vertex_dtype = check_dtype(CALLER, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
+        weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
+        frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
             raise InputError(
                 f"{CALLER}: got reuse_ids=True and renumber=False; wanted renumber=True with reuse_ids=True"
             )
         entries = (check_count(CALLER, "capacity", capacity) or 0) * (1 if directed else 2)
-        self.backend: Backend = get_backend(device)
-        self.ids: VertexIds
+        backend: Backend = get_backend(device)
+        ids: VertexIds
         if check_flag(CALLER, "renumber", renumber):
-            self.ids = MappedIds(self.backend, self.vertex_dtype, most, reuse_ids)
+            ids = MappedIds(backend, vertex_dtype, most, reuse_ids)
         else:
-            self.ids = DenseIds(self.backend, self.vertex_dtype, most)
-        stored_weights = self.weight_dtype if weighted else None
+            ids = DenseIds(backend, vertex_dtype, most)
+        stored_weights = weight_dtype if weighted else None
         has_columns = bool(edge_columns) or timestamps is not None
-        beside_gpu = memory == "host" and self.backend.family == "cuda" and not has_columns
-        chosen = choose_store(store, beside_gpu)
-        self.store_name, store_options = resolve_strategy(chosen, store_options)
-        times = check_timestamps(CALLER, timestamps, self.store_name, edge_columns)
-        dtypes = {**check_edge_columns(CALLER, edge_columns, self.store_name), **times}
-        self._records: EdgeRecords | None = None
-        make = get_store(self.store_name)
+        beside_gpu = memory == "host" and backend.family == "cuda" and not has_columns
+        store_name, store_options = resolve_strategy(choose_store(store, beside_gpu), store_options)
+        times = check_timestamps(CALLER, timestamps, store_name, edge_columns)
+        dtypes = {**check_edge_columns(CALLER, edge_columns, store_name), **times}
+        records: EdgeRecords | None = None
+        make = get_store(store_name)
         refuse_unknown(DynamicGraph, make, store_options)
-        self._spills = check_memory(CALLER, memory, spill, make)
-        self._memory = memory
+        spills = check_memory(CALLER, memory, spill, make)
         with MemoryChecked("DynamicGraph"):
             if dtypes:
-                held = {WEIGHT: self.weight_dtype, **dtypes} if weighted else dtypes
-                self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0, bool(times))
-                stored_weights = self.vertex_dtype
-            kinds = self.vertex_dtype, stored_weights
-            place = choose_memory(self.backend, make, memory, entries, 0, kinds, directed)
-            self._out: Store = make(self.backend, *kinds, entries, store_options, place)
-        self._in: Store | None = None
-        self._store_options = store_options
-        self._num_edges = 0
-        self._expects_new_ids = False
-        self._ignored_weights = False
-        self._lease = Lease(0)
-        self._begin_alone()
+                held = {WEIGHT: weight_dtype, **dtypes} if weighted else dtypes
+                records = EdgeRecords(backend, held, vertex_dtype, capacity or 0, bool(times))
+                stored_weights = vertex_dtype
+            kinds = vertex_dtype, stored_weights
+            place = choose_memory(backend, make, memory, entries, 0, kinds, directed)
+            out: Store = make(backend, *kinds, entries, store_options, place)
+        core = GraphCore(
+            backend,
+            ids,
+            out,
+            records,
+            directed=directed,
+            weighted=weighted,
+            weight_dtype=weight_dtype,
+            frames=frames,
+            store_name=store_name,
+            store_options=store_options,
+            memory=memory,
+            spills=spills,
+        )
+        super().__init__(core)
+
+    @classmethod
+    def _over(cls, core: GraphCore) -> Self:
+        """Return a graph of a core."""
+        graph = object.__new__(cls)
+        LocalGraph.__init__(graph, core)
+        return graph
 
     @classmethod
     def from_edges(
@@ -220,7 +234,8 @@ class DynamicGraph(Conversions, Views):
         [True, False]
         """
         if isinstance(edges, DynamicGraph):
-            return edges._remade(graph_options, default_weight)
+            other: DynamicGraph = remade(edges, graph_options, default_weight)
+            return other
         origin = read_origin(edges)
         options = {**options_of(origin.options, column_names(edges)), **graph_options}
         if time is not None:
@@ -235,211 +250,187 @@ class DynamicGraph(Conversions, Views):
             graph.insert_vertices([origin.num_vertices - 1])
         return graph
 
-    # ------------------------------------------------------------------ updates
+    @classmethod
+    def from_scipy(cls, matrix: Any, weighted: bool = True, **graph_options: Any) -> Self:
+        """Make a graph from a square sparse matrix.
 
-    def insert_edges(
-        self,
-        edges: Any,
-        source: str = "source",
-        destination: str = "destination",
-        weight: str | None = None,
-        on_duplicate: OnDuplicate = "replace",
-        default_weight: float | None = None,
-        time: Any = None,
-    ) -> UpdateReport:
-        """Insert a batch of edges.
+        It is :func:`dynstore.adapters.tables.scipy.from_scipy`.
 
         Parameters
         ----------
-        edges : frame, tuple or list
-            - a pandas, pyarrow, polars or cuDF frame, or any Arrow stream;
-            - columns: a tuple ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists;
-            - rows: a list of pairs ``(src, dst)`` or triples ``(src, dst, weight)``, each a tuple.
-
-            In a graph with extra columns, a frame has columns of their names, and tuples and rows end with them; times
-            come last.
-        source, destination, weight : str
-            The frame's columns. If no weight is named, a column called ``weight`` is used. An unweighted graph ignores
-            that column.
-        on_duplicate : {"replace", "add", "append"}
-            What happens to an edge that is in the graph already, or twice in the batch. "replace": the last weight
-            counts. "add": weights are summed, and rounded to ``weight_dtype``: a float32 of 2**24 stays when 1 is
-            added, so take float64 for counts. "append": weights are summed, and the edge is there only if the sum is
-            above 0; for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. Extra columns are those
-            of the last row. If the weights of an edge in the batch have no finite sum, the batch is refused. If the sum
-            with the stored weight does not fit the dtype, the weight becomes infinite.
-        default_weight : float, optional
-            The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
-            unweighted graph does not use it.
-        time : str or array, shape (B,), optional
-            In a graph with ``timestamps``: the frame's column of times, "time" by default, or the times themselves.
-            Integers or date-times. An edge keeps the greatest time that it came with.
+        matrix : sparse matrix or array of SciPy or CuPy, shape (V, V)
+            Stored entries are edges, explicit zeros too; entries stored twice are summed in float64.
+        weighted : bool
+            If True, the entries are weights.
+        **graph_options
+            Parameters of :class:`DynamicGraph`. ``directed=False`` requires a symmetric matrix.
 
         Returns
         -------
-        UpdateReport
-            What the update did.
+        DynamicGraph
+            A graph of V vertices.
+        """
+        graph: Self = provided("scipy").from_scipy(cls, matrix, weighted, **graph_options)
+        return graph
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: Device = "auto", frames: Frames | None = None) -> Self:
+        """Make the graph that was saved in a folder; also ``dynstore.load(path)``.
+
+        Parameters
+        ----------
+        path : str or path
+            A folder that :meth:`save` has written. "~" is the home folder.
+        device : {"auto", "cpu", "cuda"}
+            The device of the graph. It may be another one than that of the saved graph.
+        frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}, optional
+            Another library for frames; by default the one that the graph was saved with.
+
+        Returns
+        -------
+        DynamicGraph
+            Equal to the one that was saved: options, version, vertices and their ids in the same order, edges, weights,
+            extra columns.
+
+        Raises
+        ------
+        SavedGraphError
+            If the folder is not there, is no saved graph, is damaged, or was written by a newer dynstore.
+        MissingDependencyError
+            If the library for frames is not installed.
+        """
+        return load_graph(cls, folder_of("load", path), device, frames)
+
+    # ------------------------------------------------------------------ graphs and views of it
+
+    def copy(self) -> Self:
+        """Return an independent deep copy.
+
+        Returns
+        -------
+        DynamicGraph
+            It has no window, no tracked answers and no pins.
+        """
+        return self._over(self.core.copy())
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = memo[id(self)] = self.copy()
+        return twin
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle the graph as its state on the host and the name of its device."""
+        return graph_of_state, (type(self), self.core.state().moved(self.core.backend.to_host), self.device)
+
+    def subgraph(self, vertices: Any) -> Self:
+        """Return a new, independent graph of the edges among some vertices, with the same options, ids and weights.
+
+        Without ``renumber=True`` V stays the same, so results of both graphs have the same rows: all other vertices are
+        isolated. With ``renumber=True`` the graph has only the vertices that are given.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them
+            In any order; repeated ones count once.
+
+        Returns
+        -------
+        DynamicGraph
+            At version 0. It takes the memory of its edges, and for a moment that of a bit mask of all edges.
 
         Raises
         ------
         InputError
-            For bad input, such as weights for an unweighted graph or none for a weighted one. The graph is unchanged.
-        OutOfMemoryError
-            If memory runs out. The graph is unchanged.
-        """
-        check_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
-        if on_duplicate == "append" and not (self._weighted and self._out.appends):
-            kind = "weighted" if self._weighted else "unweighted"
-            raise InputError(
-                f"insert_edges: on_duplicate is 'append', the graph is {kind} in store {self.store_name!r}; "
-                "wanted a weighted graph in store 'lpma'"
-            )
-        if default_weight is not None:
-            default_weight = check_number("insert_edges", "default_weight", default_weight)
-        weight_dtype = self.weight_dtype if self._weighted else None
-        request = Request("insert_edges", edges, (source, destination, weight), weight_dtype)
-        return self._insert(request, on_duplicate, default_weight, time)
+            If a vertex is not in the graph.
 
-    def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
-        """Delete a batch of edges. Edges that are not in the graph are counted as absent; they are no error.
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(renumber=True, device="cpu")
+        >>> _ = G.insert_edges((["ann", "bob", "bob"], ["bob", "cat", "dan"]))
+        >>> G.subgraph(["ann", "bob", "dan"])
+        DynamicGraph(directed, 3 vertices, 2 edges, store='gpma+', device='cpu', version=0)
+        """
+        return graph_of_state(type(self), part_of(self.core, vertices), self.device)
+
+    def window(self, start: Any = None, end: Any = None) -> GraphView:
+        """Return a view of the edges with ``start <= time < end``.
+
+        The graph has to keep times (``timestamps``). The view shares the graph's memory, and adds one bit for each
+        slot. Like a snapshot, it can be read until the graph's next update.
 
         Parameters
         ----------
-        edges, source, destination
-            As for :meth:`insert_edges`. Weights are ignored.
+        start, end : int, float or date-time, optional
+            In the unit of the edges' times. None means no bound. Date-times count as nanoseconds since 1970, in UTC.
 
         Returns
         -------
-        UpdateReport
-            ``deleted`` and ``absent`` count the edges.
+        GraphView
+            All vertices are in it.
 
         Raises
         ------
-        InputError, OutOfMemoryError
-            As :meth:`insert_edges`.
+        InputError
+            If edges have no time, or ``end`` is below ``start``.
+        OutOfMemoryError
+            If there is no memory for a pass over all times.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(timestamps="int64", device="cpu")
+        >>> _ = G.insert_edges(([0, 1, 2], [1, 2, 3], [10, 20, 30]))
+        >>> G.window(10, 30).edge_table()
+           source  destination  time
+        0       0            1    10
+        1       1            2    20
         """
-        return self._delete(Request("delete_edges", edges, (source, destination, None), None))
+        return window_of(self, start, end)
 
-    def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Add vertices without edges. Vertices that exist already stay as they are.
+    def pin(self) -> PinnedGraph:
+        """Keep the current version readable while the graph is updated.
 
-        Parameters
-        ----------
-        ids : int, str, list, array, series or frame of one column
-            V becomes at least the highest id + 1. With ``renumber=True``, it grows by one for each new id.
+        Updates note what they overwrite. The pin reads the graph, and corrects it by these notes. The first call that
+        reads all edges, such as an algorithm, makes a copy of the version. See ``docs/guides/pins.md``.
 
         Returns
         -------
-        UpdateReport
-            All its counts are 0.
+        PinnedGraph
+            A read-only graph; also a context manager, which releases it. Pins of one version share their memory.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph.from_edges([(0, 1)], device="cpu")
+        >>> pin = G.pin()
+        >>> _ = G.insert_edges([(0, 2)])
+        >>> pin.neighbors(0).tolist(), G.neighbors(0).tolist()
+        ([1], [1, 2])
+        >>> pin.release()
         """
-        with MemoryChecked("insert_vertices"), self._lock:
-            naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
-            nothing = self.backend.empty(0, self.vertex_dtype)
-            batch = EdgeBatch(nothing, nothing, None)
-            plans = self._plan(Growth(naming.num_vertices), batch)
-            with Uninterrupted():
-                self._commit(plans, naming.commit)
-        return UpdateReport()
+        return pin_version(self)
 
-    def delete_vertices(self, ids: Any) -> UpdateReport:
-        """Delete all edges of vertices. The vertices stay, isolated: V does not change.
-
-        With ``reuse_ids=True`` they stay until a new id takes their row.
+    def track(self, name: str, **params: Any) -> Any:
+        """Keep an answer up to date with the graph; see ``docs/tracking.md``.
 
         Parameters
         ----------
-        ids : int, str, list, array, series or frame of one column
-            The vertices. With ``renumber=True``, unknown ids are ignored.
+        name : str
+            "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
+        **params
+            Parameters of the function of this name.
 
         Returns
         -------
-        UpdateReport
-            ``deleted`` counts the edges.
-        """
-        xp = self.backend.xp
-        with MemoryChecked("delete_vertices"), self._lock:
-            numbers, forget = self.ids.plan_deletion("delete_vertices", ids, self.number_of_vertices())
-            window = self.attached_window()
-            if window is not None and self.ids.reuse_ids:
-                forget = _both(forget, window.plan_forget(numbers))
-            gone = self.backend.zeros(self.number_of_vertices(), np.bool_)
-            gone[numbers] = True
-            slots = self._out.slots
-            concerned = (
-                gone[slots.src] | gone[slots.dst] if gone.shape[0] else self.backend.zeros(slots.num_slots, bool)
-            )
-            chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
-            batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
-            self._make_way(batch.num_rows)
-            plans = self._plan(Deletion(), batch)
-            num_edges = batch.num_edges(self._directed)
-            with Uninterrupted():
-                return self._finish_deletion(plans, num_edges, 0, forget)
-
-    def reorder(self, threshold: float | None = None) -> ReorderReport:
-        """Sort the rows by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
-
-        The graph is written once. Ids do not change, only the order of rows. This needs ``renumber=True``.
-
-        Parameters
-        ----------
-        threshold : float, optional
-            Do nothing, and keep the version, if at most this share of the edges is out of order; 1 only measures. By
-            default the order is always restored.
-
-        Returns
-        -------
-        ReorderReport
-            How far the order was off before.
+        dynstore.algorithms.Monitor
+            Its ``result()`` is what the function returns for the current graph.
 
         Raises
         ------
-        OutOfMemoryError
-            If a second copy of the graph does not fit. The graph is unchanged.
+        InputError
+            If the name is unknown, or the function refuses the parameters or the graph.
         """
-        limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
-        with MemoryChecked("reorder"), self._lock:
-            (src, dst, stored), num_vertices = self._numbered_edges(once=False), self.number_of_vertices()
-            bincount = self.backend.xp.bincount
-            degrees = bincount(src, minlength=num_vertices) + bincount(dst, minlength=num_vertices)
-            order = self.ids.plan_order(degrees)
-            window = self.attached_window()
-            if order.edge_drift <= limit:
-                return ReorderReport(order.vertex_drift, order.edge_drift, moved=0)
-            columns = sort_unique(self.backend, order.ranks[src], order.ranks[dst], stored)
-            batch = EdgeBatch(*columns)
-            out = self._store_of(batch)
-            into = None if self._in is None else self._store_of(batch.transposed(self.backend))
-            follow = None if window is None else window.plan_renumber(order.ranks)
-            self._make_way(None)
-            with Uninterrupted():
-                self._out, self._in = out, into
-                order.commit()
-                if follow is not None:
-                    follow()
-                self._end_version(None)
-        return ReorderReport(order.vertex_drift, order.edge_drift, order.moved)
-
-    def clear(self) -> None:
-        """Remove all edges and all vertices."""
-        with MemoryChecked("clear"), self._lock:
-            plan, forget, window = self._out.plan_clear(), self.ids.plan_clear(), self.attached_window()
-            if window is not None:
-                forget = _both(forget, window.plan_clear())
-            records = None if self._records is None else self._records.without_records()
-            self._make_way(None)
-            with Uninterrupted():
-                self._in, self._records = None, records
-                self._commit(Plans(plan, None, None), forget)
-                self._num_edges = 0
-
-
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    """Return two commits as one."""
-
-    def commit() -> None:
-        first()
-        second()
-
-    return commit
+        return provided("tracking").track(self, name, **params)

@@ -7,161 +7,160 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import InputError
-from dynstore.graph.orientations import Orientations
 from dynstore.graph.records import TIME, WEIGHT
+from dynstore.input import extra_columns
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.extra_columns import take_extra_columns
 from dynstore.input.forms import check_lengths
 
 if TYPE_CHECKING:
-    from threading import RLock
-
+    from dynstore.graph.core import GraphCore
     from dynstore.ids.base import Names
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["Recording"]
+__all__ = ["record", "take_extra_columns"]
 
 
-class Recording(Orientations):
-    """The part of :class:`dynstore.DynamicGraph` that keeps extra columns of edges."""
+def take_extra_columns(
+    core: GraphCore, caller: str, edges: Any, names: Names, time: Any = None
+) -> tuple[Any, dict[str, Array] | None]:
+    """Return edges without their extra columns, and these; None for a graph that has none.
 
-    # Held by an update from before it writes until its version has ended, and by reads of pins that need the graph.
-    _lock: RLock
+    ``time``: the column of times, or its name, where the graph keeps times.
+    """
+    if time is not None and core.timestamps is None:
+        raise InputError(f"{caller}: time was given, but the graph keeps no times; make it with timestamps='int64'")
+    records = core.records
+    if records is None:
+        return edges, None
+    check = None if _is_repeating(core) else records.check_times
+    return extra_columns.take_extra_columns(
+        caller, core.backend, edges, names, records.extra_dtypes, records.timed, time, check
+    )
 
-    def take_extra_columns(
-        self, caller: str, edges: Any, names: Names, time: Any = None
-    ) -> tuple[Any, dict[str, Array] | None]:
-        """Return edges without their extra columns, and these; None for a graph that has none.
 
-        ``time``: the column of times, or its name, where the graph keeps times.
-        """
-        if time is not None and self.timestamps is None:
-            raise InputError(f"{caller}: time was given, but the graph keeps no times; make it with timestamps='int64'")
-        records = self._records
-        if records is None:
-            return edges, None
-        check = None if self._is_repeating() else records.check_times
-        return take_extra_columns(caller, self.backend, edges, names, records.extra_dtypes, records.timed, time, check)
+def _is_repeating(core: GraphCore) -> bool:
+    """Whether an update reads times again that were date-times when they were read first."""
+    return core.journal is not None and core.journal.updating  # the record was made of the same times
 
-    def _is_repeating(self) -> bool:
-        """Whether an update reads times again that were date-times when they were read first."""
-        return False
 
-    def record(
-        self,
-        caller: str,
-        columns: EdgeColumns,
-        extra: dict[str, Array],
-        on_duplicate: OnDuplicate = "replace",
-        leaving: EdgeColumns | None = None,
-        expired_before: int | None = None,
-        expiring_before: int | None = None,
-    ) -> EdgeColumns:
-        """Write valid edges to records; return them with the records' numbers as weights.
+def record(
+    core: GraphCore,
+    caller: str,
+    columns: EdgeColumns,
+    extra: dict[str, Array],
+    on_duplicate: OnDuplicate = "replace",
+    leaving: EdgeColumns | None = None,
+    expired_before: int | None = None,
+    expiring_before: int | None = None,
+) -> EdgeColumns:
+    """Write valid edges to records; return them with the records' numbers as weights.
 
-        They are to be inserted with ``on_duplicate="replace"``, as sums are made here.
+    They are to be inserted with ``on_duplicate="replace"``, as sums are made here.
 
-        Parameters
-        ----------
-        leaving : EdgeColumns, optional
-            Edges that are deleted before.
-        expired_before : int, optional
-            Edges with times below it are deleted before, too.
-        expiring_before : int, optional
-            Edges with times below it are deleted afterwards: their rows are left out.
+    Parameters
+    ----------
+    leaving : EdgeColumns, optional
+        Edges that are deleted before.
+    expired_before : int, optional
+        Edges with times below it are deleted before, too.
+    expiring_before : int, optional
+        Edges with times below it are deleted afterwards: their rows are left out.
 
-        Raises
-        ------
-        InputError
-            If a column has another length.
-        """
-        assert self._records is not None
-        check_lengths(caller, [("src", columns.src)], extra)
-        values, weights = extra, columns.weights
-        if weights is not None:
-            if on_duplicate != "replace":
-                weights = self._sum_weights(columns, weights, leaving, expired_before)
-            values = {WEIGHT: weights, **extra}
-        newest = None
-        if self._records.timed and len(columns.src):
-            times, newest = self._last_times(columns, extra[TIME], leaving)
-            values = {**values, TIME: times}
-            if expiring_before is not None:
-                stays = times.astype(np.int64) >= expiring_before  # the bound may not fit int32
-                if not stays.all():
-                    rows = self.backend.xp.nonzero(stays)[0]
-                    columns = EdgeColumns(columns.src[rows], columns.dst[rows], None, columns.max_id)
-                    values = {name: array[rows] for name, array in values.items()}
-        stores = [self._out] if self._in is None else [self._out, self._in]
-        with self._lock:
-            numbers = self._records.append(values, stores, newest)
-        return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
+    Raises
+    ------
+    InputError
+        If a column has another length.
+    """
+    assert core.records is not None
+    check_lengths(caller, [("src", columns.src)], extra)
+    values, weights = extra, columns.weights
+    if weights is not None:
+        if on_duplicate != "replace":
+            weights = _sum_weights(core, columns, weights, leaving, expired_before)
+        values = {WEIGHT: weights, **extra}
+    newest = None
+    if core.records.timed and len(columns.src):
+        times, newest = _last_times(core, columns, extra[TIME], leaving)
+        values = {**values, TIME: times}
+        if expiring_before is not None:
+            stays = times.astype(np.int64) >= expiring_before  # the bound may not fit int32
+            if not stays.all():
+                rows = core.backend.xp.nonzero(stays)[0]
+                columns = EdgeColumns(columns.src[rows], columns.dst[rows], None, columns.max_id)
+                values = {name: array[rows] for name, array in values.items()}
+    stores = [core.out] if core.into is None else [core.out, core.into]
+    with core.lock:
+        numbers = core.records.append(values, stores, newest)
+    return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
 
-    def _sum_weights(
-        self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None, expired_before: int | None
-    ) -> Array:
-        """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
-        assert self._records is not None
-        if not len(columns.src):
-            return weights
-        mine, there, stored = self._found(columns, leaving)
-        if expired_before is not None:  # it may not fit int32
-            there &= self._records.column(TIME, stored).astype(np.int64) >= expired_before
-        with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
-            sums = self.backend.xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
-            return sums + self.backend.xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))
 
-    def _last_times(self, columns: EdgeColumns, times: Array, leaving: EdgeColumns | None) -> tuple[Array, int]:
-        """Return a time for each row, and the greatest of the batch.
+def _sum_weights(
+    core: GraphCore, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None, expired_before: int | None
+) -> Array:
+    """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
+    assert core.records is not None
+    if not len(columns.src):
+        return weights
+    mine, there, stored = _found(core, columns, leaving)
+    if expired_before is not None:  # it may not fit int32
+        there &= core.records.column(TIME, stored).astype(np.int64) >= expired_before
+    with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
+        sums = core.backend.xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(core.weight_dtype)
+        return sums + core.backend.xp.where(there, core.records.weights(stored), core.weight_dtype.type(0))
 
-        The last row of an edge gets the greatest time of all its rows, and of the edge that is there.
-        """
-        assert self._records is not None
-        xp, newest = self.backend.xp, self._records.newest
-        falls = (times[1:] < times[:-1]).any().astype(times.dtype)
-        first, highest, falls = self.backend.to_host(xp.stack((times[0], times.max(), falls))).tolist()
-        if not falls and (newest is None or newest <= first):  # as in a stream: the last row has the greatest
-            return times, highest
-        mine, there, stored = self._found(columns, leaving)
-        if falls:
-            order = xp.lexsort(xp.stack((times.astype(np.int64), mine)))
-            ends = self.backend.empty(len(order), np.bool_)
-            ends[-1:] = True
-            ends[:-1] = mine[order][1:] != mine[order][:-1]
-            greatest = self.backend.zeros(int(mine.max()) + 1, times.dtype)
-            greatest[mine[order][ends]] = times[order][ends]
-            times = greatest[mine]
-        before = self._records.columns[TIME][xp.clip(stored, 0, self._records.size - 1)]
-        return xp.where(there, xp.maximum(times, before), times), highest
 
-    def _found(self, columns: EdgeColumns, leaving: EdgeColumns | None) -> tuple[Array, Array, Array]:
-        """Find the edges of some rows.
+def _last_times(core: GraphCore, columns: EdgeColumns, times: Array, leaving: EdgeColumns | None) -> tuple[Array, int]:
+    """Return a time for each row, and the greatest of the batch.
 
-        Returns
-        -------
-        mine : array, shape (B,), int64
-            A number for each row: rows of one edge have the same.
-        there : array, shape (B,), bool
-            Whether the edge is in the graph, and not among the ``leaving``.
-        stored : array, shape (B,)
-            The number of its record; any for absent edges.
-        """
-        backend, xp, count = self.backend, self.backend.xp, len(columns.src)
-        src, dst = columns.src, columns.dst
-        if leaving is not None:
-            src, dst = (xp.concatenate(pair) for pair in ((src, leaving.src), (dst, leaving.dst)))
-        if not self._directed:
-            src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
-        order = xp.lexsort(xp.stack((dst, src)))
-        src, dst = src[order], dst[order]
-        begins = backend.zeros(len(order), np.int64)
-        begins[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
-        edges = backend.empty(len(order), np.int64)  # of each row, the number of its edge
-        edges[order] = xp.cumsum(begins)
-        mine = edges[:count]
-        there, stored = self._out.look_up(columns.src, columns.dst)
-        if leaving is not None:
-            gone = backend.zeros(len(order), np.bool_)
-            gone[edges[count:]] = True
-            there &= ~gone[mine]
-        return mine, there, stored
+    The last row of an edge gets the greatest time of all its rows, and of the edge that is there.
+    """
+    assert core.records is not None
+    xp, newest = core.backend.xp, core.records.newest
+    falls = (times[1:] < times[:-1]).any().astype(times.dtype)
+    first, highest, falls = core.backend.to_host(xp.stack((times[0], times.max(), falls))).tolist()
+    if not falls and (newest is None or newest <= first):  # as in a stream: the last row has the greatest
+        return times, highest
+    mine, there, stored = _found(core, columns, leaving)
+    if falls:
+        order = xp.lexsort(xp.stack((times.astype(np.int64), mine)))
+        ends = core.backend.empty(len(order), np.bool_)
+        ends[-1:] = True
+        ends[:-1] = mine[order][1:] != mine[order][:-1]
+        greatest = core.backend.zeros(int(mine.max()) + 1, times.dtype)
+        greatest[mine[order][ends]] = times[order][ends]
+        times = greatest[mine]
+    before = core.records.columns[TIME][xp.clip(stored, 0, core.records.size - 1)]
+    return xp.where(there, xp.maximum(times, before), times), highest
+
+
+def _found(core: GraphCore, columns: EdgeColumns, leaving: EdgeColumns | None) -> tuple[Array, Array, Array]:
+    """Find the edges of some rows.
+
+    Returns
+    -------
+    mine : array, shape (B,), int64
+        A number for each row: rows of one edge have the same.
+    there : array, shape (B,), bool
+        Whether the edge is in the graph, and not among the ``leaving``.
+    stored : array, shape (B,)
+        The number of its record; any for absent edges.
+    """
+    backend, xp, count = core.backend, core.backend.xp, len(columns.src)
+    src, dst = columns.src, columns.dst
+    if leaving is not None:
+        src, dst = (xp.concatenate(pair) for pair in ((src, leaving.src), (dst, leaving.dst)))
+    if not core.directed:
+        src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
+    order = xp.lexsort(xp.stack((dst, src)))
+    src, dst = src[order], dst[order]
+    begins = backend.zeros(len(order), np.int64)
+    begins[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
+    edges = backend.empty(len(order), np.int64)  # of each row, the number of its edge
+    edges[order] = xp.cumsum(begins)
+    mine = edges[:count]
+    there, stored = core.out.look_up(columns.src, columns.dst)
+    if leaving is not None:
+        gone = backend.zeros(len(order), np.bool_)
+        gone[edges[count:]] = True
+        there &= ~gone[mine]
+    return mine, there, stored

@@ -4,7 +4,7 @@ The manifest, ``manifest.json``, has these entries. Numbers in columns are littl
 
 - ``kind``: "dynstore-graph"; ``format``: 1, or 2 with extra columns of edges, 3 with their times; ``written_by``: the
   version of dynstore.
-- ``options``, ``num_vertices``, ``version``: see :class:`dynstore.graph.state.GraphState`.
+- ``options``, ``num_vertices``, ``version``: see :class:`dynstore.graph.core.GraphState`.
 - ``parts``: a list; each part has the ``name`` of its column, its ``file``, ``dtype``, ``shape``, ``bytes`` and
   ``checksum``. A column of strings has two parts: ``id.text``, all of them in UTF-8, and ``id.ends``, where each ends.
 - ``checksum``: that of the manifest itself without this entry.
@@ -20,19 +20,15 @@ import secrets
 import zlib
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import check_flag
-from dynstore.backend import get_backend
 from dynstore.errors import InputError, InputTypeError, SavedGraphError, shown, type_name
 from dynstore.files import FILES, Files
 from dynstore.graph.checking import check_state, decoded_strings
+from dynstore.graph.core import EXTRA, GraphState
 from dynstore.graph.options import DTYPES as EXTRA_DTYPES
-from dynstore.graph.state import EXTRA, GraphState, Reading, States
-from dynstore.interrupts import MemoryChecked
-from dynstore.typing import Device, Frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,16 +40,14 @@ __all__ = [
     "MANIFEST",
     "MISREAD",
     "TEXT",
-    "Savable",
-    "Saving",
+    "damaged",
     "encoded_columns",
-    "made_of_state",
+    "folder_of",
     "read_regular",
     "read_state",
     "write_state",
 ]
 
-S = TypeVar("S", bound=States)
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
 FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
 FORMAT_OF_TIMES = 3  # of graphs with times of edges
@@ -74,72 +68,8 @@ EXTRA_CODES = tuple(np.dtype(name).newbyteorder("<").str for name in EXTRA_DTYPE
 MISREAD = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 
 
-class Savable(Reading):
-    """The part of graphs and their views that writes them to folders."""
-
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the graph to a folder, from which :func:`dynstore.load` makes it again on any device.
-
-        The folder is complete or does not exist, even if the machine stops: the graph is first written to a temporary
-        folder beside it. ``docs/save-and-restore.md`` describes its files.
-
-        Parameters
-        ----------
-        path : str or path
-            The new folder. Its parent folder must exist. "~" stands for the home folder.
-        overwrite : bool
-            If True, replace a graph that was saved there. The old one stays until the new one is complete.
-
-        Raises
-        ------
-        InputError
-            If ``path`` exists and is no saved graph, or is one and ``overwrite`` is False.
-        OSError
-            If the disk is full, or the folder cannot be written. FileNotFoundError if the parent folder is missing.
-        """
-        folder, overwrite = _folder("save", path), check_flag("save", "overwrite", overwrite)
-        with MemoryChecked("save"):
-            write_state(self._state().moved(self.backend.to_host), folder, overwrite)
-
-
-class Saving(Savable, States):
-    """The part of :class:`dynstore.DynamicGraph` that reads graphs from folders."""
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], device: Device = "auto", frames: Frames | None = None) -> Self:
-        """Make the graph that was saved in a folder; also ``dynstore.load(path)``.
-
-        Parameters
-        ----------
-        path : str or path
-            A folder that :meth:`save` has written. "~" is the home folder.
-        device : {"auto", "cpu", "cuda"}
-            The device of the graph. It may be another one than that of the saved graph.
-        frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}, optional
-            Another library for frames; by default the one that the graph was saved with.
-
-        Returns
-        -------
-        DynamicGraph
-            Equal to the one that was saved: options, version, vertices and their ids in the same order, edges, weights,
-            extra columns.
-
-        Raises
-        ------
-        SavedGraphError
-            If the folder is not there, is no saved graph, is damaged, or was written by a newer dynstore.
-        MissingDependencyError
-            If the library for frames is not installed.
-        """
-        folder = _folder("load", path)
-        with MemoryChecked("load"):
-            state = read_state(folder)
-        if frames is not None:
-            state.options["frames"] = frames
-        return made_of_state(cls, folder, state, device)
-
-
-def _folder(caller: str, path: Any) -> Path:
+def folder_of(caller: str, path: Any) -> Path:
+    """Return the folder that a path names; "~" is the home folder."""
     if not isinstance(path, str | os.PathLike):
         raise InputTypeError(f"{caller}: path is a {type_name(path)}; wanted a str or a path")
     return Path(os.path.expanduser(path))
@@ -149,7 +79,7 @@ def _folder(caller: str, path: Any) -> Path:
 
 
 def write_state(state: GraphState, path: Path, overwrite: bool, files: Files = FILES) -> None:
-    """Write a state on the host to a folder; see :meth:`Saving.save`."""
+    """Write a state on the host to a folder; see :meth:`dynstore.DynamicGraph.save`."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}; make it first")
     replacing = _may_replace(path, overwrite)
@@ -251,7 +181,7 @@ def _checksum(content: Any) -> str:
 
 
 def read_state(path: Path) -> GraphState:
-    """Read a state to the host; see :meth:`Saving.load`."""
+    """Read a state to the host; see :meth:`dynstore.DynamicGraph.load`."""
     manifest = _read_manifest(path)
     try:
         columns = _read_parts(path, manifest["parts"])
@@ -260,27 +190,10 @@ def read_state(path: Path) -> GraphState:
         state = GraphState(manifest["options"], manifest["num_vertices"], manifest["version"], columns)
         check_state(state)
     except KeyError as error:
-        raise _damaged(path, f"there is no {error}") from error
+        raise damaged(path, f"there is no {error}") from error
     except MISREAD as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     return state
-
-
-def made_of_state(kind: type[S], path: Path, state: GraphState, device: Device) -> S:
-    """Make a graph of a state that was read from a folder.
-
-    Raises
-    ------
-    InputError
-        For an unknown device.
-    SavedGraphError
-        If the options are those of no graph.
-    """
-    get_backend(device)
-    try:
-        return kind._of_state(state, device)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise _damaged(path, str(error)) from error
 
 
 def read_regular(file: Path) -> bytes:
@@ -313,7 +226,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError):
-        raise _damaged(path, f"{MANIFEST} is no JSON") from None
+        raise damaged(path, f"{MANIFEST} is no JSON") from None
     if not isinstance(manifest, dict) or "kind" not in manifest or type(manifest.get("format")) is not int:
         raise SavedGraphError(f"load: {str(file)!r} has no kind and format; wanted the manifest of a saved graph")
     if manifest["kind"] != KIND:
@@ -329,7 +242,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     except MISREAD:  # nested too deeply to be written
         is_whole = False
     if not is_whole:
-        raise _damaged(path, f"{MANIFEST} does not match its checksum")
+        raise damaged(path, f"{MANIFEST} does not match its checksum")
     return manifest
 
 
@@ -377,5 +290,6 @@ def _read_part(path: Path, part: dict[str, Any]) -> np.ndarray:
     return array
 
 
-def _damaged(path: Path, problem: str) -> SavedGraphError:
+def damaged(path: Path, problem: str) -> SavedGraphError:
+    """Return the error for a folder that holds no whole graph."""
     return SavedGraphError(f"load: the saved graph {str(path)!r} is damaged: {problem}")

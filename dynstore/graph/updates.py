@@ -1,428 +1,367 @@
-"""How a graph changes: every update is one transaction.
-
-An insertion or a deletion goes through these steps, in this order:
-
-1. Read the columns of the batch. Where the store supports speculation, ids and weights are not validated yet.
-2. Attempt: the store writes in one step, and the device decides whether it may (:meth:`Store.try_insert`).
-3. Where that is refused: validate, which raises for bad input, and plan. A plan reads, reserves memory, and may raise.
-4. Commit both orientations, then the ids, then end the version. A commit cannot fail.
-
-An error leaves the graph as it was. In-edges, if they are kept, are attempted first, so the out-edges never show half
-an update. They can be made anew from the out-edges: if only they are written and the rest fails, they are dropped.
-"""
+"""The calls that change a graph. What they do is in the files beside; each is one transaction."""
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dynstore.batches.make import make_batch
-from dynstore.batches.unsorted import UnsortedBatch
-from dynstore.errors import InputError
-from dynstore.graph.recording import Recording
-from dynstore.graph.spilling import Spilling
-from dynstore.graph.tracked import Tracked
-from dynstore.input.columns import EdgeColumns
-from dynstore.input.forms import bring_columns, brings_weights, check_names, find_weight
-from dynstore.interrupts import MemoryChecked, Uninterrupted
-from dynstore.snapshot import Lease
-from dynstore.stores.base import Reason, Refused
-from dynstore.typing import UpdateReport
+from dynstore.arguments import check_flag, check_name, check_number
+from dynstore.config import check_share
+from dynstore.errors import InputError, InputTypeError
+from dynstore.graph.exchanges import Arriving, expire, update
+from dynstore.graph.insertions import Request, delete, insert
+from dynstore.graph.local import LocalGraph
+from dynstore.graph.operations import apply
+from dynstore.graph.vertices import clear, delete_vertices, insert_vertices, reorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from dynstore.operations.results import OperationResults
+    from dynstore.typing import OnDuplicate, ReorderReport, UpdateReport
 
-    from dynstore.batches.sorted import Batch
-    from dynstore.graph.delta import Change, Unread
-    from dynstore.ids.base import IdPlan, Names
-    from dynstore.stores.base import Plan, Store
-    from dynstore.typing import Array, OnDuplicate
+__all__ = ["MutableGraph"]
 
-__all__ = ["Deletion", "Growth", "Insertion", "Operation", "Plans", "Request", "Updates"]
-
-_log = logging.getLogger("dynstore")
+ON_DUPLICATE = ("replace", "add", "append")
 
 
-class Request(NamedTuple):
-    """Which edges an update reads, and how; it may read them twice.
+class MutableGraph(LocalGraph):
+    """A graph in the memory of this process that takes updates in place. An update that raises changes nothing."""
 
-    Attributes
-    ----------
-    caller : str
-        The public method, for messages.
-    edges : frame or tuple
-    names : tuple
-        The frame's columns: source, destination, and weight or None.
-    weight_dtype : numpy.dtype or None
-    """
-
-    caller: str
-    edges: Any
-    names: Names
-    weight_dtype: np.dtype | None
-
-
-class Operation(Protocol):
-    """What an update does to one store."""
-
-    inserting: ClassVar[bool]
-
-    def attempt(self, store: Store, batch: Batch) -> Plan | Refused: ...
-
-    def plan(self, store: Store, batch: Batch) -> Plan: ...
-
-
-@dataclass(slots=True)
-class Insertion:
-    """Insert a batch, and have ``num_vertices`` rows afterwards."""
-
-    num_vertices: int
-    on_duplicate: OnDuplicate
-    inserting: ClassVar[bool] = True
-
-    def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
-        return store.try_insert(batch, self.num_vertices, self.on_duplicate)
-
-    def plan(self, store: Store, batch: Batch) -> Plan:
-        with np.errstate(over="ignore"):  # a sum of weights that does not fit is infinite
-            return store.plan_insert(batch, self.num_vertices, self.on_duplicate)
-
-
-@dataclass(slots=True)
-class Deletion:
-    """Delete the edges of a batch; ``clearing``: so that :meth:`Store.plan_restore` can take it back."""
-
-    clearing: bool = False
-    inserting: ClassVar[bool] = False
-
-    def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
-        return store.try_clear(batch) if self.clearing else store.try_delete(batch)
-
-    def plan(self, store: Store, batch: Batch) -> Plan:
-        return store.plan_clearing(batch) if self.clearing else store.plan_delete(batch)
-
-
-@dataclass(slots=True)
-class Growth:
-    """Have at least ``num_vertices`` rows."""
-
-    num_vertices: int
-    inserting: ClassVar[bool] = True
-
-    def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
-        return Refused(Reason.UNSUPPORTED, batch)
-
-    def plan(self, store: Store, batch: Batch) -> Plan:
-        return store.plan_vertices(self.num_vertices)
-
-
-class Plans(NamedTuple):
-    """The plans of the out-edges and, if they are kept, of the in-edges; and what a log keeps of the update."""
-
-    out: Plan
-    into: Plan | None
-    change: Change | Unread | None
-
-
-class Updates(Recording, Tracked, Spilling):
-    """The part of :class:`dynstore.DynamicGraph` that changes it."""
-
-    _num_edges: int
-    # Whether the last edges brought new ids: the next ones are then validated before they are attempted.
-    _expects_new_ids: bool
-    # Whether a column of weights was ignored, which is logged once.
-    _ignored_weights: bool
-
-    # ------------------------------------------------------------------ the two transactions
-
-    def _insert(
-        self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None, time: Any = None
-    ) -> UpdateReport:
-        with MemoryChecked(request.caller), self._lock:
-            extra: dict[str, Array] | None = None
-            if self._records is not None or time is not None:
-                edges, extra = self.take_extra_columns(*request[:3], time)
-                request = request._replace(edges=edges)
-            read = partial(self._opened, request)  # what it returns can be read twice; a stream may be read only once
-            opened = self._or_spill(request.caller, read) if isinstance(request.edges, tuple | list) else read()
-            request = self.with_weights(opened)
-            insert = partial(self._insert_opened, request, on_duplicate, default_weight, extra)
-            return self._or_spill(request.caller, insert)
-
-    def _insert_opened(
+    def insert_edges(
         self,
-        request: Request,
-        on_duplicate: OnDuplicate,
-        default_weight: float | None,
-        extra: dict[str, Array] | None,
+        edges: Any,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
+        time: Any = None,
     ) -> UpdateReport:
-        before, speculates = self._out.num_vertices, self._supports_speculation
-        validate = not speculates or self._expects_new_ids or extra is not None
-        columns, naming = self.ids.plan_edges(*request, before, validate)
-        columns = self.fill_weights(request.caller, columns, default_weight)
-        if on_duplicate != "replace" and self._may_overflow(columns):
-            columns, naming = self.ids.plan_edges(*request, before)  # validated
-            columns = self.fill_weights(request.caller, columns, default_weight)
-            self._check_sums(request.caller, columns, on_duplicate)
-        if extra is not None:
-            columns = self.record(request.caller, columns, extra, on_duplicate)
-            on_duplicate = "replace"
-        batch = self._batch(columns, on_duplicate)
-        self._make_way(None if on_duplicate == "append" else batch.num_rows)
-        with Uninterrupted():
-            operation = Insertion(naming.num_vertices, on_duplicate)
-            outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
-            if isinstance(outcome, Refused) and columns.max_id is None:
-                columns, naming, batch = self._validate(outcome.batch, request, before, on_duplicate, default_weight)
-                operation = Insertion(naming.num_vertices, on_duplicate)
-                outcome = Refused(outcome.reason, batch)
-                if naming.num_vertices > before and outcome.reason is Reason.INVALID:
-                    outcome = self._attempt(operation, batch)
-            self._expects_new_ids = 0 < before < naming.num_vertices
-            if isinstance(outcome, Refused):
-                batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
-                outcome = self._plan(operation, batch)
-            return self._finish_insertion(outcome, batch, len(columns.src), naming)
+        """Insert a batch of edges.
 
-    def _delete(self, request: Request) -> UpdateReport:
-        with MemoryChecked(request.caller), self._lock:
-            return self._with_caches_freed(partial(self._delete_opened, self._opened(request)))
+        Parameters
+        ----------
+        edges : frame, tuple or list
+            - a pandas, pyarrow, polars or cuDF frame, or any Arrow stream;
+            - columns: a tuple ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists;
+            - rows: a list of pairs ``(src, dst)`` or triples ``(src, dst, weight)``, each a tuple.
 
-    def _delete_opened(self, request: Request) -> UpdateReport:
-        before, speculates = self._out.num_vertices, self._supports_speculation
-        columns = self.ids.find_edges(*request, before, not speculates)
-        batch = self._batch(columns, "replace")
-        self._make_way(batch.num_rows)
-        with Uninterrupted():
-            operation = Deletion()
-            outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
-            if isinstance(outcome, Refused):
-                batch = outcome.batch
-                if columns.max_id is None and outcome.reason is not Reason.SPARSE:  # the ids are valid here
-                    columns = self.ids.find_edges(*request, before)
-                    batch = self._batch(columns, "replace")
-                outcome = self._plan(operation, batch)
-            num_edges = batch.num_edges(self._directed)
-            return self._finish_deletion(outcome, num_edges, len(columns.src) - num_edges)
+            In a graph with extra columns, a frame has columns of their names, and tuples and rows end with them; times
+            come last.
+        source, destination, weight : str
+            The frame's columns. If no weight is named, a column called ``weight`` is used. An unweighted graph ignores
+            that column.
+        on_duplicate : {"replace", "add", "append"}
+            What happens to an edge that is in the graph already, or twice in the batch. "replace": the last weight
+            counts. "add": weights are summed, and rounded to ``weight_dtype``: a float32 of 2**24 stays when 1 is
+            added, so take float64 for counts. "append": weights are summed, and the edge is there only if the sum is
+            above 0; for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. Extra columns are those
+            of the last row. If the weights of an edge in the batch have no finite sum, the batch is refused. If the sum
+            with the stored weight does not fit the dtype, the weight becomes infinite.
+        default_weight : float, optional
+            The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
+            unweighted graph does not use it.
+        time : str or array, shape (B,), optional
+            In a graph with ``timestamps``: the frame's column of times, "time" by default, or the times themselves.
+            Integers or date-times. An edge keeps the greatest time that it came with.
 
-    # ------------------------------------------------------------------ their steps
-
-    @property
-    def _supports_speculation(self) -> bool:
-        """Whether the stores may write without a plan."""
-        return self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
-
-    def _opened(self, request: Request) -> Request:
-        check_names(request.caller, request.names)
-        edges = bring_columns(request.caller, self.backend, request.edges)
-        return request if edges is request.edges else request._replace(edges=edges)
-
-    def with_weights(self, request: Request) -> Request:
-        """Return an opened request to insert edges that names the column of weights which is read, if any.
+        Returns
+        -------
+        UpdateReport
+            What the update did.
 
         Raises
         ------
         InputError
-            For weights that the graph cannot hold.
+            For bad input, such as weights for an unweighted graph or none for a weighted one. The graph is unchanged.
+        OutOfMemoryError
+            If memory runs out. The graph is unchanged.
         """
-        source, destination, named = request.names
-        weight = find_weight(request.edges, request.names)
-        if not self._weighted:
-            if brings_weights(request.edges, named):
-                raise InputError(
-                    f"{request.caller}: weights were given, but the graph is unweighted; make it with weighted=True"
-                )
-            if weight is not None and not self._ignored_weights:
-                _log.info("%s: the graph is unweighted, so the column `%s` is ignored", request.caller, weight)
-                self._ignored_weights = True
-            weight = None
-        return request if weight == named else request._replace(names=(source, destination, weight))
-
-    def fill_weights(self, caller: str, columns: EdgeColumns, default_weight: float | None) -> EdgeColumns:
-        """Return edges to insert with weights: in a weighted graph, those without get the default.
-
-        Raises
-        ------
-        InputError
-            For edges without weights, where there is no default.
-        """
-        if columns.weights is not None or not self._weighted:
-            return columns
-        if default_weight is None and len(columns.src):
+        core = self.core
+        check_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
+        if on_duplicate == "append" and not (core.weighted and core.out.appends):
+            kind = "weighted" if core.weighted else "unweighted"
             raise InputError(
-                f"{caller}: the graph is weighted, and the edges have no weights; name their column "
-                "(weight=...), pass (src, dst, weights), or give default_weight=1.0"
+                f"insert_edges: on_duplicate is 'append', the graph is {kind} in store {core.store_name!r}; "
+                "wanted a weighted graph in store 'lpma'"
             )
-        weights = self.backend.empty(len(columns.src), self.weight_dtype)
-        weights.fill(1.0 if default_weight is None else default_weight)
-        return EdgeColumns(columns.src, columns.dst, weights, columns.max_id)
+        if default_weight is not None:
+            default_weight = check_number("insert_edges", "default_weight", default_weight)
+        weight_dtype = core.weight_dtype if core.weighted else None
+        request = Request("insert_edges", edges, (source, destination, weight), weight_dtype)
+        return insert(core, request, on_duplicate, default_weight, time)
 
-    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> Batch:
-        return make_batch(
-            self.backend, columns.src, columns.dst, columns.weights, self._directed, on_duplicate, columns.max_id
-        )
+    def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
+        """Delete a batch of edges. Edges that are not in the graph are counted as absent; they are no error.
 
-    def check_sums(self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate) -> None:
-        """Refuse valid edges whose weights are to be added, and in the batch have no finite sum."""
-        if on_duplicate != "replace" and self._may_overflow(columns):
-            self._check_sums(caller, columns, on_duplicate)
+        Parameters
+        ----------
+        edges, source, destination
+            As for :meth:`insert_edges`. Weights are ignored.
 
-    def _may_overflow(self, columns: EdgeColumns) -> bool:
-        """Whether weights of the batch are so large that their sum might not be finite, or NaN."""
-        if columns.weights is None:
-            return False
-        with np.errstate(over="ignore"):
-            total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
-        return not total <= float(np.finfo(self.weight_dtype).max)  # as float32 it would be compared with a warning
-
-    def _check_sums(self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate) -> None:
-        """Refuse valid edges whose weights in the batch do not sum to a finite number.
-
-        A finite sum and any stored weight have a sum, perhaps an infinite one. So no stored weight becomes NaN, which
-        would stand for an absent edge.
+        Returns
+        -------
+        UpdateReport
+            ``deleted`` and ``absent`` count the edges.
 
         Raises
         ------
-        InputError
+        InputError, OutOfMemoryError
+            As :meth:`insert_edges`.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums: Array = self._batch(columns, on_duplicate).materialized().weights
-        bad = ~self.backend.xp.isfinite(sums)
-        if bool(bad.any()):
-            raise InputError(
-                f"{caller}: the weights of an edge in the batch sum to {float(sums[int(bad.argmax())])}; "
-                f"wanted a finite sum with on_duplicate={on_duplicate!r}"
-            )
+        return delete(self.core, Request("delete_edges", edges, (source, destination, None), None))
 
-    def _validate(
+    def update(
         self,
-        batch: Batch,
-        request: Request,
-        num_vertices: int,
-        on_duplicate: OnDuplicate,
-        default_weight: float | None,
-    ) -> tuple[EdgeColumns, IdPlan, Batch]:
-        """Validate ids and weights that were not validated; return the batch with the ids' numbers.
+        insert: Any = None,
+        delete: Any = None,
+        expire_before: Any = None,
+        *,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        time: Any = None,
+        default_weight: float | None = None,
+        on_duplicate: OnDuplicate = "replace",
+        expire_last: bool = False,
+    ) -> UpdateReport:
+        """Expire and delete edges, and insert others, as one version.
+
+        It does what three calls would do in this order: :meth:`expire`, :meth:`delete_edges`, :meth:`insert_edges`. So
+        an edge that is deleted and inserted is there afterwards with the weight of the insertion.
+
+        Parameters
+        ----------
+        insert, delete : frame, tuple or list, optional
+            The two batches, each as :meth:`insert_edges` takes it.
+        expire_before : int or date-time, optional
+            With ``timestamps``: edges whose last time is before this are deleted, older rows of ``insert`` ignored.
+        source, destination, weight : str
+            The columns of both frames.
+        time, default_weight
+            See :meth:`insert_edges`.
+        on_duplicate : {"replace", "add"}
+            See :meth:`insert_edges`.
+        expire_last : bool
+            Expire after the insertion: no row is ignored; an old one gives its weight to an edge that stays.
+
+        Returns
+        -------
+        UpdateReport
+            The sums of all three parts. ``late`` counts the ignored rows.
 
         Raises
         ------
         InputError
+            For bad input in either batch. The graph is unchanged.
+        OutOfMemoryError
+            If memory runs out. The graph is unchanged. Mostly the edges are deleted before the insertion is planned; if
+            it fails, they are inserted again. ``gpma+`` and ``merge`` need no memory for that. In other stores memory
+            may run out a second time: then the edges stay deleted, which is a version of its own, and the message says
+            so.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
+        >>> report = G.update(insert=[(2, 3)], delete=[(0, 1)])
+        >>> report.inserted, report.deleted, G.version
+        (1, 1, 2)
         """
-        reading = *request, num_vertices
-        if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
-            columns, naming = self.ids.plan_edges(*reading)
-            columns = self.fill_weights(request.caller, columns, default_weight)
-            return columns, naming, self._batch(columns, on_duplicate)
-        if not self.ids.renumbered:  # ids are numbers
-            bounds = batch.find_bounds(sorting=batch.needs_order or self._out.num_edges == 0)
-            return *self.ids.plan_edges(*reading, bounds=bounds), batch
-        columns, naming = self.ids.plan_edges(*reading)
-        return columns, naming, batch.renumbered(columns.src, columns.dst)
+        check_name("update", "on_duplicate", on_duplicate, ON_DUPLICATE[:2])
+        if default_weight is not None:
+            default_weight = check_number("update", "default_weight", default_weight)
+        if isinstance(expire_before, str):
+            raise InputTypeError(
+                f"update: expire_before is {expire_before!r}; wanted a time. Name columns by keyword, as source=..."
+            )
+        check_flag("update", "expire_last", expire_last)
+        given = Arriving(insert, (source, destination, weight), time, default_weight, on_duplicate)
+        return update(self.core, given, delete, expire_before, expire_last)
 
-    def _attempt(self, operation: Operation, batch: Batch) -> Plans | Refused:
-        """Write each orientation in one step, the in-edges first.
+    def expire(self, before: Any) -> UpdateReport:
+        """Delete the edges whose last time is before a bound, in a graph with ``timestamps``.
 
-        Refused, with nothing written, if the in-edges, or out-edges without in-edges, must be planned. Once in-edges
-        are written, refused out-edges are planned here; if that fails, the in-edges are dropped.
+        Parameters
+        ----------
+        before : int or date-time
+            The bound. Edges with this time or a later one stay.
+
+        Returns
+        -------
+        UpdateReport
+            ``expired`` counts the edges.
+
+        Raises
+        ------
+        InputError
+            If the graph keeps no times, or ``before`` is not a time.
+        OutOfMemoryError
+            If memory runs out. The graph is unchanged.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(timestamps="int64", device="cpu")
+        >>> _ = G.insert_edges(([0, 1, 0], [1, 2, 1], [10, 11, 12]))
+        >>> G.expire(12).expired
+        1
+        >>> G.edge_table()
+           source  destination  time
+        0       0            1    12
         """
-        self._await_record()
-        into: Plan | None = None
-        change = self._read_change(batch, operation.inserting)  # the write leaves no trace of what was there
-        if self._in is not None:
-            with self._timing_in_edges():
-                turned = operation.attempt(self._in, batch.transposed(self.backend))
-            if isinstance(turned, Refused):
-                _log.debug("in-edges are planned: %s", turned.reason.value)
-                return Refused(turned.reason, batch)
-            into = turned
-        try:
-            out = operation.attempt(self._out, batch)
-            if isinstance(out, Refused):
-                _log.debug("out-edges are planned: %s", out.reason.value)
-                if into is None:
-                    return out
-                out = operation.plan(self._out, out.batch)
-                batch.count_edges()  # may still fail here
-        except BaseException:
-            if into is not None:
-                self._forget_in_edges()
-            raise
-        return Plans(out, into, change)
+        return expire(self.core, before)
 
-    def _plan(self, operation: Operation, batch: Batch) -> Plans:
-        """Plan an update of each orientation, the out-edges first: their plan may find the distinct edges."""
-        if isinstance(operation, Insertion):
-            self._settle(batch.num_rows * (1 if self._directed else 2), operation.num_vertices)
-        out = operation.plan(self._out, _taken_by(self._out, batch))
-        into = None
-        if self._in is not None:
-            with self._timing_in_edges():
-                into = operation.plan(self._in, _taken_by(self._in, batch.transposed(self.backend)))
-        change = None if out.appended else self._read_change(batch, operation.inserting, out.located)
-        return Plans(out, into, change)
+    def apply(
+        self,
+        ops: Any,
+        op: str = "op",
+        time: str | None = "time",
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        k: str = "k",
+        on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
+    ) -> OperationResults:
+        """Run insertions, deletions and queries in order of time, in one batch.
 
-    def _report_insertion(self, plans: Plans, batch: Batch, num_rows: int) -> UpdateReport:
-        out, num_edges = plans.out, batch.num_edges(self._directed)
-        replaced, kept, deleted = self._found_edges(out), num_edges, 0
-        if out.appended:
-            kept, deleted = (part.num_edges(self._directed) for part in out.appended)
-        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, num_rows - num_edges
-        return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
+        The answers, and the graph at the end, are the same as if the rows ran one by one. The graph is written once and
+        gets one new version. Operations with equal times run in order of their rows.
 
-    def _finish_insertion(self, plans: Plans, batch: Batch, num_rows: int, naming: IdPlan) -> UpdateReport:
-        report = self._report_insertion(plans, batch, num_rows)
-        self._commit(plans, naming.commit)
-        self._num_edges += report.inserted - report.deleted
-        return report
+        Parameters
+        ----------
+        ops : frame or dict
+            B rows, one for each operation: a pandas, pyarrow, polars or cuDF frame, any Arrow stream, or a dict of
+            names and columns, which are arrays or lists of B items. In rows that do not need a column, it may hold
+            anything, also nulls.
+        op : str
+            The column of operations: strings, or numbers of :class:`dynstore.Operation`.
 
-    def _report_deletion(self, plans: Plans, num_edges: int, duplicates: int) -> UpdateReport:
-        out, deleted = plans.out, self._found_edges(plans.out)
-        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
+            - "insert" and "delete": an edge.
+            - "has_edge": is this edge in the graph?
+            - "successors", "predecessors": the vertices at the other ends of the edges from ``source``, or of those to
+              it.
+            - "k_hop": the vertices within ``k`` edges of ``source``, as :meth:`k_hop`.
+        time : str, optional
+            The column of times: numbers, or date-times. None: the rows are in order of time.
+        source, destination : str
+            The columns of ids. A query about a vertex has it in ``source``, and needs no ``destination``.
+        weight : str, optional
+            The column of weights of insertions. By default ``weight``, if there is one and the graph is weighted.
+        k : str
+            The column with the number of hops of each "k_hop", 0 or more.
+        on_duplicate : {"replace"}
+            An edge that is inserted again gets the new weight. Other values are refused here.
+        default_weight : float, optional
+            The weight of all insertions, if there is no column of weights.
 
-    def _finish_deletion(
-        self, plans: Plans, num_edges: int, duplicates: int, forget: Callable[[], None] | None = None
-    ) -> UpdateReport:
-        report = self._report_deletion(plans, num_edges, duplicates)
-        self._commit(plans, forget)
-        self._num_edges -= report.deleted
-        return report
+        Returns
+        -------
+        OperationResults
+            The report and the answers.
 
-    def _found_edges(self, plan: Plan) -> int:
-        """Count the found edges, undirected pairs once: loops are stored once, all others twice."""
-        return plan.found if self._directed else (plan.found + plan.found_loops) // 2
+        Raises
+        ------
+        InputError
+            For bad input in any row. The graph is unchanged.
+        OutOfMemoryError
+            If memory runs out. The graph is unchanged.
 
-    def _await_record(self) -> None:
-        """Wait for what has to be done before the graph is written; a graph with a log waits for its record.
+        Notes
+        -----
+        A query for an id that is not yet a vertex finds nothing. A batch of queries alone makes no new version. The
+        first "predecessors" on a directed graph makes the table of in-edges.
 
-        Whatever writes the edges of an update calls it first. It may raise, so nothing may have been changed then.
+        The method is Opera, of L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on
+        GPUs", IEEE TKDE 35(11), 2023. Opera writes all versions of an edge into the graph. Here they stay in the batch,
+        sorted by edge and time; a query reads the graph before the batch and corrects it by the earlier rows.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(device="cpu")
+        >>> found = G.apply(
+        ...     {
+        ...         "op": ["insert", "has_edge", "delete", "has_edge", "insert", "successors"],
+        ...         "time": [1, 2, 3, 4, 5, 6],
+        ...         "source": [0, 0, 0, 0, 0, 0],
+        ...         "destination": [1, 1, 1, 1, 2, None],
+        ...     }
+        ... )
+        >>> found.has_edge
+           query  exists
+        0      1    True
+        1      3   False
+        >>> found.successors
+           query  vertex
+        0      5       2
+        >>> found.report.inserted, G.version
+        (1, 1)
         """
+        if on_duplicate != "replace":
+            raise InputError(
+                f"apply: on_duplicate is {on_duplicate!r}; wanted 'replace'. Sums of weights are for insert_edges "
+                "and update"
+            )
+        if default_weight is not None:
+            default_weight = check_number("apply", "default_weight", default_weight)
+        return apply(self.core, ops, op, time, (source, destination, weight), k, default_weight)
 
-    def _write(self, plans: Plans) -> None:
-        self._await_record()
-        plans.out.commit()
-        if plans.into is not None:
-            with self._timing_in_edges():
-                plans.into.commit()
+    def insert_vertices(self, ids: Any) -> UpdateReport:
+        """Add vertices without edges. Vertices that exist already stay as they are.
 
-    def _commit(self, plans: Plans, naming: Callable[[], None] | None) -> None:
-        self._write(plans)
-        if naming is not None:
-            naming()
-        self._end_version(plans.change)
+        Parameters
+        ----------
+        ids : int, str, list, array, series or frame of one column
+            V becomes at least the highest id + 1. With ``renumber=True``, it grows by one for each new id.
 
-    def _end_version(self, change: Change | Unread | None) -> None:
-        lease = self._lease
-        lease.ended_by = lease.version + 1
-        self._lease = Lease(lease.ended_by)
-        self._views = {}
-        if self._logs:
-            self._record(change)
+        Returns
+        -------
+        UpdateReport
+            All its counts are 0.
+        """
+        return insert_vertices(self.core, ids)
 
+    def delete_vertices(self, ids: Any) -> UpdateReport:
+        """Delete all edges of vertices. The vertices stay, isolated: V does not change.
 
-def _taken_by(store: Store, batch: Batch) -> Batch:
-    """Return a batch in the form that a store takes: as it is, or sorted."""
-    return batch if store.takes_unsorted else batch.materialized()
+        With ``reuse_ids=True`` they stay until a new id takes their row.
+
+        Parameters
+        ----------
+        ids : int, str, list, array, series or frame of one column
+            The vertices. With ``renumber=True``, unknown ids are ignored.
+
+        Returns
+        -------
+        UpdateReport
+            ``deleted`` counts the edges.
+        """
+        return delete_vertices(self.core, ids)
+
+    def reorder(self, threshold: float | None = None) -> ReorderReport:
+        """Sort the rows by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
+
+        The graph is written once. Ids do not change, only the order of rows. This needs ``renumber=True``.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Do nothing, and keep the version, if at most this share of the edges is out of order; 1 only measures. By
+            default the order is always restored.
+
+        Returns
+        -------
+        ReorderReport
+            How far the order was off before.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If a second copy of the graph does not fit. The graph is unchanged.
+        """
+        limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
+        return reorder(self.core, limit)
+
+    def clear(self) -> None:
+        """Remove all edges and all vertices."""
+        clear(self.core)

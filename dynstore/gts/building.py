@@ -82,7 +82,7 @@ def build(
         raise UnweightedGraphError("build: weights=True, and the graph has no weights")
     rows = graph.snapshot()
     packed = rows if rows.is_packed else rows.compact()
-    host = graph.backend.to_host
+    host = graph.core.backend.to_host
     values = host(packed.weights) if weighted else None
     return build_from_rows(host(packed.offsets), host(packed.indices), values, form, graph.is_directed(), shown)
 

@@ -223,7 +223,7 @@ class Store(ABC):
 
     @property
     def supports_speculation(self) -> bool:
-        """Whether :meth:`try_insert` and :meth:`try_delete` may write before the host knows what they find."""
+        """Whether on CUDA :meth:`try_insert` and :meth:`try_delete` may write before the host knows what they find."""
         return False
 
     def try_insert(self, batch: Any, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:

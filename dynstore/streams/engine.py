@@ -9,6 +9,7 @@ from threading import Lock, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from dynstore.backend import get_backend
 from dynstore.errors import InputError, StreamError
 from dynstore.streams.boundaries import Boundaries
 from dynstore.streams.journal import find_journal, pack, unpack
@@ -168,7 +169,7 @@ class Engine(Reading):
             if self.journal is not None:
                 self.journal.meanwhile = self._finish_batch
             self._apply_all()
-            self.graph.backend.synchronize()
+            get_backend(self.graph.device).synchronize()
             if self.journal is not None:
                 self.journal.flush()
         except BaseException as error:

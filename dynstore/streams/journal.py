@@ -46,7 +46,7 @@ class Journal(Protocol):
 
 def find_journal(G: object) -> Journal | None:
     """Return the database that a graph lives in, if it does."""
-    return getattr(G, "_journal", None)
+    return getattr(getattr(G, "core", None), "journal", None)
 
 
 class Start(NamedTuple):

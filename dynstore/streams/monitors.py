@@ -189,14 +189,14 @@ class StreamMonitor:
         if self._monitor is None:
             self._monitor = self._graph.track(self.name, **self._params)
         self._monitor.refresh()
-        self._graph.backend.synchronize()
+        self._graph.core.backend.synchronize()
         ms = 1e3 * (perf_counter() - begun)
-        state = self._graph.ids.epoch, [array for array in self._monitor.arrays() if array is not None]
+        state = self._graph.core.ids.epoch, [array for array in self._monitor.arrays() if array is not None]
         result = self._monitor.result()
         if self._delivery is not None and self.length is None:
             self._delivery.take_back()
             self._shown = self._delivery.shown
-        rows = _changed_rows(self._graph.backend.xp, self._shown, state, self._min_change)
+        rows = _changed_rows(self._graph.core.backend.xp, self._shown, state, self._min_change)
         version, changed = self._graph.version, _chosen(self._graph, result, rows)
         tick = Tick(self.name, version, moment.event_time, result, changed, ms, boundary, moment.rebuilding)
         self.latest = tick
@@ -250,7 +250,7 @@ def _chosen(G: DynamicGraph, result: Any, rows: Array | None) -> Any:
     if rows is None or len(result) != G.number_of_vertices():
         return result
     if not type(result).__module__.startswith("cudf"):
-        rows = G.backend.to_host(rows)
+        rows = G.core.backend.to_host(rows)
     if hasattr(result, "iloc"):
         return result.iloc[rows]
     return result.take(rows) if hasattr(result, "column_names") else result[rows]

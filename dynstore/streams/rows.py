@@ -177,7 +177,7 @@ class RowReader:
                 )
             self._ids = "integer"
         elif ids is None and G.number_of_vertices():
-            self._ids = "text" if G.ids.kind == "string" else "integer"
+            self._ids = "text" if G.core.ids.kind == "string" else "integer"
         self._time: TimeKind | None = None  # of texts
 
     def need_times(self, dated: bool) -> bool:

@@ -99,7 +99,7 @@ def _together(updates: Sequence[tuple[DynamicGraph, Callable[[], int]]]) -> int:
 
     if done:
         return update()
-    with G.agreeing(make_others):
+    with G.core.agreeing(make_others):
         result = update()
     make_others()  # an update that has nothing to do does not ask
     return result
@@ -148,8 +148,8 @@ def _check_fits(G: Any, H: DynamicGraph, window: Window | None, name: str, weigh
             f"{CALLER}: also was given, and a graph is one of dynstore.open(...): two logs could end at different "
             "rows. Wanted graphs in memory"
         )
-    if H.backend.name != G.backend.name:
-        got = f"{name} is on {H.backend.name!r}, the graph on {G.backend.name!r}"
+    if H.core.backend.name != G.core.backend.name:
+        got = f"{name} is on {H.core.backend.name!r}, the graph on {G.core.backend.name!r}"
         raise InputError(f"{CALLER}: {got}; wanted one device")
     if H.is_renumbered() != G.is_renumbered():
         raise InputError(

@@ -196,13 +196,13 @@ class Stream:
                 self._rows.dated = given[1]
         # A log takes rows from the host; of a window it takes what changes, which the graph's device finds.
         on_host = find_journal(G) is not None and window is None
-        staging = make_staging(get_backend("cpu") if on_host else G.backend)
+        staging = make_staging(get_backend("cpu" if on_host else G.device))
         age, lateness = None if length is None else ceil(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
             together = TogetherApplier(G, None, age, lateness, staging)
             self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging, letters)
         else:
-            parts = [PartApplier(*each, age, lateness, make_staging(G.backend)) for each in others]
+            parts = [PartApplier(*each, age, lateness, make_staging(G.core.backend)) for each in others]
             applier = Applier(G, window, age, lateness, staging)
             if parts:
                 applier = SeveralApplier(G, window, age, lateness, staging, parts)

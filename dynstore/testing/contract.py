@@ -62,9 +62,9 @@ class CoreContract(Contract):
     def test_a_weighted_graph_given_no_weight_takes_one(self) -> None:
         pair = self.pair(weighted=True)
         pair.insert([0, 1, 0], [1, 2, 1])
-        assert pair.graph.backend.to_host(pair.graph.edge_weights(([0], [1]))).tolist() == [1.0]
+        assert pair.graph.core.backend.to_host(pair.graph.edge_weights(([0], [1]))).tolist() == [1.0]
         pair.insert([0, 0], [1, 1], on_duplicate="add")
-        assert pair.graph.backend.to_host(pair.graph.edge_weights(([0], [1]))).tolist() == [3.0]
+        assert pair.graph.core.backend.to_host(pair.graph.edge_weights(([0], [1]))).tolist() == [3.0]
 
     @pytest.mark.parametrize("on_duplicate", ["replace", "add"])
     def test_an_edge_that_comes_back_starts_from_nothing(self, on_duplicate: str) -> None:
@@ -120,7 +120,7 @@ class CoreContract(Contract):
     def test_the_edge_0_0_of_a_graph_that_never_held_one(self) -> None:
         """Arrays without edges are filled with the key (0, 0): it must not look like an edge."""
         pair = self.pair(weighted=True)
-        assert pair.graph.backend.to_host(pair.graph.has_edges(([0], [0]))).tolist() == [False]
+        assert pair.graph.core.backend.to_host(pair.graph.has_edges(([0], [0]))).tolist() == [False]
         assert pair.delete([0], [0]).absent == 1
         pair.update("insert_vertices", [2])
         assert pair.delete([0, 1], [0, 0]).absent == 2
@@ -149,7 +149,7 @@ class CoreContract(Contract):
         pair.insert(np.array([], dtype=np.int64), np.array([], dtype=np.int64))
         pair.update("insert_vertices", [])
         pair.update("delete_vertices", [])
-        assert pair.graph.backend.to_host(pair.graph.has_edges(([], []))).shape == (0,)
+        assert pair.graph.core.backend.to_host(pair.graph.has_edges(([], []))).shape == (0,)
 
     def test_vertices_come_and_go(self) -> None:
         pair = self.pair(directed=False, weighted=True, transposed=True)
@@ -204,16 +204,16 @@ class CoreContract(Contract):
         pair = self.pair(weighted=True)
         pair.insert([0, 1, 2], [1, 2, 3], [1.0, 2.0, 3.0])
         exported = pair.graph.snapshot().export()
-        before = {name: np.array(pair.graph.backend.to_host(array)) for name, array in exported.items()}
+        before = {name: np.array(pair.graph.core.backend.to_host(array)) for name, array in exported.items()}
         pair.insert([0, 1], [1, 0], [9.0, 9.0])
         pair.delete([1, 2], [2, 3])
         for name, array in exported.items():
-            np.testing.assert_array_equal(pair.graph.backend.to_host(array), before[name], strict=True)
+            np.testing.assert_array_equal(pair.graph.core.backend.to_host(array), before[name], strict=True)
 
     def test_out_of_memory_is_a_memory_error(self) -> None:
         pair = self.pair()
         with pytest.raises(OutOfMemoryError) as error:
-            pair.graph.backend.empty(1 << 60, np.int32)
+            pair.graph.core.backend.empty(1 << 60, np.int32)
         assert isinstance(error.value, MemoryError)
 
 

@@ -51,7 +51,7 @@ class IdCases(Contract):
         pair.insert(_named(kind, 9, 9, 9, 5), _named(kind, 0, 7, 1, 9))
         later = sorted(_named(kind, 0, 5, 7))
         assert pair.graph.vertex_ids().tolist() == [*_named(kind, 3), *tied, *ends, *later]
-        numbers = pair.graph.backend.to_host(pair.graph.vertex_numbers(_named(kind, 3, 99)))
+        numbers = pair.graph.core.backend.to_host(pair.graph.vertex_numbers(_named(kind, 3, 99)))
         assert numbers.tolist() == [0, -1]
 
     @every_kind_of_id

@@ -160,7 +160,7 @@ class InputContract(Contract):
         pair.graph.insert_edges(make_frame(columns), *names, weight="w")
         pair.model.insert_edges(rows)
         pair.check()
-        held = pair.graph.backend.to_host(pair.graph.has_edges(make_frame(columns), *names))
+        held = pair.graph.core.backend.to_host(pair.graph.has_edges(make_frame(columns), *names))
         assert held.tolist() == [True, True, True]
         report = pair.graph.delete_edges(make_frame({"from": [1, 5], "to": [0, 5]}), *names)
         assert (report.deleted, report.absent) == (1, 1)
@@ -205,8 +205,8 @@ class InputContract(Contract):
     def test_ids_to_the_very_limit_are_taken_where_they_only_are_asked_for(self) -> None:
         pair = self.seeded()
         table = [2**31 - 2, 0], [0, 2**31 - 2]
-        assert pair.graph.backend.to_host(pair.graph.has_edges(table)).tolist() == [False, False]
-        assert np.isnan(pair.graph.backend.to_host(pair.graph.edge_weights(table))).all()
+        assert pair.graph.core.backend.to_host(pair.graph.has_edges(table)).tolist() == [False, False]
+        assert np.isnan(pair.graph.core.backend.to_host(pair.graph.edge_weights(table))).all()
         assert pair.delete(*table).absent == 2
         assert pair.graph.number_of_vertices() == 3
 
@@ -218,7 +218,7 @@ class InputContract(Contract):
         pair.refuse(LimitError, "insert_edges", ([0, 1 << 24], [1, 1]), match="max_vertices is 16777216")
 
     def test_a_capacity_past_the_limit_is_refused_before_memory_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        backend = self.pair().graph.backend
+        backend = self.pair().graph.core.backend
         empty, asked = backend.empty, []
 
         def watched(shape: Any, dtype: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 from dynstore.errors import InputError, StaleSnapshotError
 from dynstore.graph import DynamicGraph
+from dynstore.graph.transaction import Transaction
 from dynstore.snapshot import GapCSR
 from dynstore.testing.faults import count_bytes, for_every_allocation, for_every_new_array
 from dynstore.testing.invariants import check_csr, live_edges
@@ -71,17 +72,17 @@ class LeaseCases(Contract):
         first.snapshot(transposed=True)
         first.insert_edges(tuple(column[:15_000] for column in (src, dst, weights, *extra)))
         peaks = []
-        commit = DynamicGraph._commit
+        commit = Transaction.commit
 
-        def measured(graph: DynamicGraph, *plans: Any) -> None:
+        def measured(update: Transaction, *plans: Any) -> None:
             tracemalloc.start()
             try:
-                commit(graph, *plans)
+                commit(update, *plans)
                 peaks.append(tracemalloc.get_traced_memory()[1])
             finally:
                 tracemalloc.stop()
 
-        monkeypatch.setattr(DynamicGraph, "_commit", measured)
+        monkeypatch.setattr(Transaction, "commit", measured)
         for graph in (first.copy(), first.copy()):  # the first run compiles
             if name == "delete":
                 graph.delete_edges((src[::2], dst[::2]))
@@ -147,23 +148,23 @@ class LeaseCases(Contract):
         exports = [pair.graph.snapshot().export(), pair.graph.snapshot(transposed=True).export()]
         copies = [_host_copies(pair, arrays) for arrays in exports]
         view = exports[0].pop("indices")[3:9:2]
-        kept = np.array(pair.graph.backend.to_host(view))
+        kept = np.array(pair.graph.core.backend.to_host(view))
         method, args = UPDATES[name]
         pair.update(method, *args)
         for later, more in (UPDATES["insert-few"], UPDATES["replace"], UPDATES["delete-few"]):
             pair.update(later, *more)
         for arrays, before in zip(exports, copies, strict=True):
             _assert_same(pair, arrays, before)
-        np.testing.assert_array_equal(pair.graph.backend.to_host(view), kept)
+        np.testing.assert_array_equal(pair.graph.core.backend.to_host(view), kept)
 
     def test_one_exported_column_is_enough_to_keep_it(self) -> None:
         for name in ("offsets", "sources", "indices", "weights", "valid"):
             pair = self.busy()
             array = pair.graph.snapshot().export()[name]
-            before = np.array(pair.graph.backend.to_host(array))
+            before = np.array(pair.graph.core.backend.to_host(array))
             for method, args in (UPDATES["replace"], UPDATES["delete-few"], UPDATES["insert-few"]):
                 pair.update(method, *args)
-            np.testing.assert_array_equal(pair.graph.backend.to_host(array), before, err_msg=name)
+            np.testing.assert_array_equal(pair.graph.core.backend.to_host(array), before, err_msg=name)
 
     def test_exports_that_are_gone_cost_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         never, gone = self.busy(), self.busy()
@@ -208,9 +209,9 @@ class LeaseCases(Contract):
 
 
 def _host_copies(pair: Pair, arrays: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: np.array(pair.graph.backend.to_host(array)) for name, array in arrays.items()}
+    return {name: np.array(pair.graph.core.backend.to_host(array)) for name, array in arrays.items()}
 
 
 def _assert_same(pair: Pair, arrays: dict[str, Any], before: dict[str, np.ndarray]) -> None:
     for name, array in arrays.items():
-        np.testing.assert_array_equal(pair.graph.backend.to_host(array), before[name], strict=True, err_msg=name)
+        np.testing.assert_array_equal(pair.graph.core.backend.to_host(array), before[name], strict=True, err_msg=name)

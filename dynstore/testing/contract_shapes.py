@@ -64,7 +64,7 @@ class ShapeCases(Contract):
         pair.insert(np.full(self.size, 6), spokes)
         pair.delete(np.full(self.size // 2, 5), spokes[: self.size // 2])
         for hub in (5, 6):
-            row = pair.graph.backend.to_host(pair.graph.successors(hub))
+            row = pair.graph.core.backend.to_host(pair.graph.successors(hub))
             np.testing.assert_array_equal(row, pair.model.successors(hub))
 
     def test_all_rows_into_one_segment(self) -> None:
@@ -131,8 +131,8 @@ class ShapeCases(Contract):
         pair.insert([89_999, 1], [89_999, 1], [4.0, 5.0])
         pair.delete([0], [90_000])
         pair.update("insert_vertices", [200_000])
-        assert pair.graph.backend.to_host(pair.graph.successors(89_999)).tolist() == [89_999]
-        assert pair.graph.backend.to_host(pair.graph.predecessors(200_000)).tolist() == []
+        assert pair.graph.core.backend.to_host(pair.graph.successors(89_999)).tolist() == [89_999]
+        assert pair.graph.core.backend.to_host(pair.graph.predecessors(200_000)).tolist() == []
 
     def test_max_vertices_is_a_limit_of_ids(self) -> None:
         pair = self.pair(max_vertices=10)
@@ -142,8 +142,11 @@ class ShapeCases(Contract):
     def test_vertices_and_edges_of_wide_ids(self) -> None:
         pair = self.pair(vertex_dtype="int64", weighted=True, weight_dtype="float64")
         pair.insert([3, 0], [2**15, 2**16], [0.1, 1e300])
-        assert pair.graph.backend.to_host(pair.graph.has_edges(([0, 2**40], [2**16, 2**40]))).tolist() == [True, False]
-        assert pair.graph.backend.to_host(pair.graph.edge_weights(([0], [2**16]))).tolist() == [1e300]
+        assert pair.graph.core.backend.to_host(pair.graph.has_edges(([0, 2**40], [2**16, 2**40]))).tolist() == [
+            True,
+            False,
+        ]
+        assert pair.graph.core.backend.to_host(pair.graph.edge_weights(([0], [2**16]))).tolist() == [1e300]
 
     def test_the_in_edges_may_be_asked_for_late(self) -> None:
         early, late = self.pair(transposed=True, weighted=True), self.pair(weighted=True)

@@ -109,20 +109,20 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
     int
         Number of allocations of the update.
     """
-    empty = pair.graph.backend.empty
-    backend = pair.graph.backend
+    empty = pair.graph.core.backend.empty
+    backend = pair.graph.core.backend
     return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: FailingEmpty(empty, n), method, args, kwargs)
 
 
 def for_every_pinned_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but allocations of pinned host memory fail."""
-    pinned, backend = pair.graph.backend.pinned, pair.graph.backend
+    pinned, backend = pair.graph.core.backend.pinned, pair.graph.core.backend
     return _fail_in_turn(monkeypatch, pair, backend, "pinned", lambda n: FailingEmpty(pinned, n), method, args, kwargs)
 
 
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but functions of NumPy or CuPy that return new arrays fail."""
-    backend, module = pair.graph.backend, pair.graph.backend.xp
+    backend, module = pair.graph.core.backend, pair.graph.core.backend.xp
     return _fail_in_turn(monkeypatch, pair, backend, "xp", lambda n: FailingModule(module, n), method, args, kwargs)
 
 
@@ -141,7 +141,7 @@ def _fail_in_turn(
     graph, lease, args = pair.graph, pair.graph.snapshot(), pair.with_columns(method, args)
     arrays, edges = host_arrays(lease), graph.number_of_edges()
     for n in range(MAX_FAILURES):
-        for store in filter(None, (graph._out, graph._in)):
+        for store in filter(None, (graph.core.out, graph.core.into)):
             store.free_cache()  # else the graph frees this after the failure, and does the update again
         faulty = make(n)
         with monkeypatch.context() as patch:
@@ -165,7 +165,7 @@ def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args:
     """Do an update and return the number of bytes that it allocated through the backend."""
     sizes: list[int] = []
     args = pair.with_columns(method, args)
-    empty = pair.graph.backend.empty
+    empty = pair.graph.core.backend.empty
 
     def counting(shape: Any, dtype: Any) -> Any:
         array = empty(shape, dtype)
@@ -173,7 +173,7 @@ def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args:
         return array
 
     with monkeypatch.context() as patch:
-        patch.setattr(pair.graph.backend, "empty", counting)
+        patch.setattr(pair.graph.core.backend, "empty", counting)
         before = pair.graph.number_of_edges()
         report = getattr(pair.graph, method)(*args, **kwargs)
     pair.follow(report, before, method, *args, **kwargs)

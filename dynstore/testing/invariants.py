@@ -65,7 +65,7 @@ def _live(host: dict[str, Any]) -> Edges:
 
 
 def _named(graph: DynamicGraph, edges: Edges) -> dict[tuple[Any, Any], float]:
-    ids = graph.backend.to_host(graph.vertex_ids())
+    ids = graph.core.backend.to_host(graph.vertex_ids())
     return _table(ids[edges[0]], ids[edges[1]], edges[2])
 
 
@@ -246,9 +246,9 @@ def check_against_model(graph: DynamicGraph, model: ModelGraph, *, transposed: b
     assert graph.number_of_vertices() == model.num_vertices, (
         f"{graph.number_of_vertices()} vertices, the model has {model.num_vertices}"
     )
-    ids = graph.backend.to_host(graph.vertex_ids())
+    ids = graph.core.backend.to_host(graph.vertex_ids())
     assert ids.tolist() == model.vertex_ids(), f"the vertices are {ids}, the model's {model.vertex_ids()}"
-    numbers = graph.backend.to_host(graph.vertex_numbers(ids))
+    numbers = graph.core.backend.to_host(graph.vertex_numbers(ids))
     assert numbers.tolist() == list(range(ids.shape[0])), f"the vertices' numbers are {numbers}"
     held, wanted = _named(graph, edges), model.arcs()
     assert held.keys() == wanted.keys(), (
@@ -271,8 +271,8 @@ def check_extra_columns(graph: DynamicGraph, model: ModelGraph) -> None:
     model : ModelGraph
         A model that got the same updates.
     """
-    host, ids = graph.backend.to_host, model.vertex_ids()
-    for transposed in {False, graph.has_in_edges}:
+    host, ids = graph.core.backend.to_host, model.vertex_ids()
+    for transposed in {False, graph.core.into is not None}:
         csr, columns = graph.snapshot(transposed), graph.snapshot_columns(transposed)
         assert {name: column.dtype for name, column in columns.items()} == graph.edge_dtypes
         held = host(csr.mask())

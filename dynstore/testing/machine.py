@@ -226,7 +226,7 @@ class GraphMachine(RuleBasedStateMachine):
     def export(self) -> None:
         assert self.pair is not None
         arrays = self.pair.graph.snapshot().export()
-        to_host = self.pair.graph.backend.to_host
+        to_host = self.pair.graph.core.backend.to_host
         self.exports.append((arrays, {name: np.array(to_host(array)) for name, array in arrays.items()}))
 
     @precondition(lambda self: self.exports)
@@ -271,7 +271,7 @@ class GraphMachine(RuleBasedStateMachine):
         for arrays, before in self.exports:
             for name, array in arrays.items():
                 assert self.pair is not None
-                assert_equal(self.pair.graph.backend.to_host(array), before[name], name)
+                assert_equal(self.pair.graph.core.backend.to_host(array), before[name], name)
 
     @invariant()
     def the_copy_is_its_own(self) -> None:

@@ -123,7 +123,7 @@ class Pair:
 
     def check_queries(self, extra_ids: int = 3) -> None:
         """Compare every query with the model, also for unknown ids."""
-        graph, model, host = self.graph, self.model, self.graph.backend.to_host
+        graph, model, host = self.graph, self.model, self.graph.core.backend.to_host
         assert graph.number_of_edges() == model.number_of_edges()
         for v, wanted in model.all_predecessors().items():
             assert_equal(host(graph.predecessors(v)), wanted)
@@ -141,7 +141,7 @@ class Pair:
 
     def check_points(self, extra_ids: int = 3) -> None:
         """Compare the queries about single vertices and edges that need no in-edges with the model."""
-        graph, model, host = self.graph, self.model, self.graph.backend.to_host
+        graph, model, host = self.graph, self.model, self.graph.core.backend.to_host
         for v, wanted in model.all_successors().items():
             assert_equal(host(graph.successors(v)), wanted)
             assert_equal(host(graph.neighbors(v)), wanted)

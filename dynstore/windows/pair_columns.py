@@ -33,7 +33,7 @@ def latest_rows(G: DynamicGraph, moves: Moves, count: int, times: Array | None) 
 
     ``times``: of the entering rows, or None. Of rows of the same time, the last one is the latest.
     """
-    xp = G.backend.xp
+    xp = G.core.backend.xp
     if times is None:
         order = xp.argsort(moves.slots, kind="stable")
     else:
@@ -73,7 +73,7 @@ def read_pair_columns(
     columns : dict of arrays, shape (L,)
     latest : Latest or None
     """
-    backend, xp, total = G.backend, G.backend.xp, len(listed.src)
+    backend, xp, total = G.core.backend, G.core.backend.xp, len(listed.src)
     rows, latest = latest_rows(G, moves, count, times), None
     keeps = backend.zeros(total, np.bool_)
     keeps[count:] = True
@@ -89,7 +89,7 @@ def read_pair_columns(
         columns[TIME][:count] = given[latest_rows(G, moves, count, given)]
     kept = xp.nonzero(keeps)[0]
     if len(kept):
-        there, values = G.columns_of_numbers(listed.src[kept], listed.dst[kept])
+        there, values = G.core.columns_of_numbers(listed.src[kept], listed.dst[kept])
         for name, array in values.items():  # an edge that was deleted by hand comes back with those of its row
             columns[name][kept[there]] = array[there]
     return columns, latest

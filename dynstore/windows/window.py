@@ -11,7 +11,9 @@ import numpy as np
 from dynstore.arguments import check_name, check_number
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 from dynstore.graph import DynamicGraph
-from dynstore.graph.updates import Request
+from dynstore.graph.exchanges import Exchange, exchange
+from dynstore.graph.insertions import Request, fill_weights, with_weights
+from dynstore.graph.recording import record, take_extra_columns
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, check_lengths, split_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
@@ -107,7 +109,7 @@ class Window:
         self.is_behind = G.number_of_edges() > 0  # its rows are not here
         if self.is_behind and getattr(G, "database", None) is None:
             raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted an empty graph, see clear()")
-        if G.attached_window() is not None:
+        if G.core.attached_window() is not None:
             raise InputError(f"{CALLER}: another window fills this graph already; wanted a graph for each window")
         self.graph, self.by, self.keep, self.length, self.step = G, by, keep, length, step
         self._horizon = make_horizon(by, length, step)
@@ -116,7 +118,7 @@ class Window:
         self._rows: Rows | None = None
         self._version = G.version  # the graph's, after the last slide
         self._changed = False  # whether the graph was changed otherwise since
-        G.attach_window(ref(self))
+        G.core.window = ref(self)
 
     def __len__(self) -> int:
         return 0 if self._rows is None else self._rows.size
@@ -190,16 +192,16 @@ class Window:
         with MemoryChecked("slide"):
             G = self.graph
             edges, given, time = self._horizon.share_times(edges, time, G.timestamps, list(G.edge_dtypes))
-            edges, extra = G.take_extra_columns("slide", edges, (source, destination, weight), given)
-            edges = bring_columns("slide", G.backend, edges)
+            edges, extra = take_extra_columns(G.core, "slide", edges, (source, destination, weight), given)
+            edges = bring_columns("slide", G.core.backend, edges)
             names = self._names(edges, source, destination, weight)
             kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
             columns = split_columns("slide", edges, names)
             check_lengths("slide", columns, extra)
             parts = tuple(column for _, column in columns)
-            chosen = self._horizon.select(G.backend, edges, parts, time, len(self), self._newest, kept)
+            chosen = self._horizon.select(G.core.backend, edges, parts, time, len(self), self._newest, kept)
             try:
-                if ignored := chosen.ignored(G.backend, parts):
+                if ignored := chosen.ignored(G.core.backend, parts):
                     self._refuse(ignored, COLUMNS, default_weight)
                 return self._enter(chosen, default_weight, extra)
             except InputError as error:
@@ -220,26 +222,26 @@ class Window:
         """Return the columns that are read; refuse weights as ``insert_edges`` does."""
         if self.keep == "count":
             return source, destination, None
-        return self.graph.with_weights(Request("slide", edges, (source, destination, weight), None)).names
+        return with_weights(self.graph.core, Request("slide", edges, (source, destination, weight), None)).names
 
     def _refuse(self, edges: Any, names: Names, default_weight: float | None) -> None:
         """Raise for what is wrong with rows, be there room for their ids or not."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
-        numbers = G.ids.find_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
+        numbers = G.core.ids.find_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
         if self._reads_weights:
-            weights = G.fill_weights("slide", numbers, default_weight).weights
+            weights = fill_weights(G.core, "slide", numbers, default_weight).weights
             if self.keep == "sum":
-                refuse_infinite(G.backend.xp.isinf(weights))
+                refuse_infinite(G.core.backend.xp.isinf(weights))
 
     def _enter(self, chosen: Selection, default_weight: float | None, extra: Extra) -> SlideReport:
         """Slide by rows that all enter. CUDA kernels validate them while they count them, where ids are numbers."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
         columns = chosen.columns if self._reads_weights else chosen.columns[:2]
-        numbers, naming = G.ids.plan_edges(
-            "slide", columns, COLUMNS, weight_dtype, G.number_of_vertices(), G.ids.renumbered
+        numbers, naming = G.core.ids.plan_edges(
+            "slide", columns, COLUMNS, weight_dtype, G.number_of_vertices(), G.core.ids.renumbered
         )
         if self._reads_weights:
-            numbers = G.fill_weights("slide", numbers, default_weight)
+            numbers = fill_weights(G.core, "slide", numbers, default_weight)
         with Uninterrupted():
             return self._slide(numbers, naming, chosen, extra)
 
@@ -257,7 +259,8 @@ class Window:
             naming = self._validated(numbers, naming, chosen, found)
             arriving, latest = self._arrivals(numbers, moves, found, chosen.rows, extra)
             follow = partial(self._plan_rows, number, old, chosen.newest, latest)
-            report = G.exchange_numbers("slide", listed_edges(moves.gone, found.gone), arriving, naming, follow=follow)
+            leaving = listed_edges(moves.gone, found.gone)
+            report = exchange(G.core, "slide", Exchange(leaving, arriving, naming, follow=follow))
         except BaseException:
             take_back()
             raise
@@ -268,7 +271,7 @@ class Window:
         G, number = self.graph, len(numbers.src)
         lists: Lists = "all" if self.keep != "latest" else "none" if self._keeps_values or self._changed else "new"
         return Moves(
-            G.backend,
+            G.core.backend,
             Ends(numbers.src, numbers.dst),
             rows.room("slots", number),
             rows.column("slots", 0, old),
@@ -284,13 +287,13 @@ class Window:
         """Return what the entering rows do to the ids; refuse ids and weights that kernels have found to be wrong."""
         G, reading = self.graph, (COLUMNS, self.graph.weight_dtype, self.graph.number_of_vertices())
         if numbers.max_id is None:
-            columns, naming = G.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
+            columns, naming = G.core.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
             numbers.max_id = columns.max_id
         if naming.num_vertices > LOW // 2:
             raise LimitError(f"slide: {naming.num_vertices} vertices; a graph with a window has at most {LOW // 2}")
         if found.bad:
-            G.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
-            refuse_infinite(G.backend.xp.isinf(numbers.weights))
+            G.core.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
+            refuse_infinite(G.core.backend.xp.isinf(numbers.weights))
         naming.read_from = chosen.columns[:2]
         return naming
 
@@ -322,15 +325,15 @@ class Window:
 
         ``entering``: the rows of the batch that enter; ``extra``: the extra columns of the whole batch.
         """
-        G, xp = self.graph, self.graph.backend.xp
+        G, xp = self.graph, self.graph.core.backend.xp
         if extra is not None and entering is not None:
-            rows = G.backend.asarray(entering)
+            rows = G.core.backend.asarray(entering)
             extra = {name: array[rows] for name, array in extra.items()}
         if moves.lists == "none":
             kept = xp.nonzero(~moves.late)[0] if found.late else slice(None)
             arriving = chosen_edges(numbers, kept) if found.late else numbers
             if extra is not None:
-                arriving = G.record("slide", arriving, {name: array[kept] for name, array in extra.items()})
+                arriving = record(G.core, "slide", arriving, {name: array[kept] for name, array in extra.items()})
             return arriving, None
         if moves.lists == "new":
             return listed_edges(moves.listed, found.listed), None
@@ -338,7 +341,7 @@ class Window:
         listed = listed_edges(moves.listed, total, moves.listed_weights[:total])
         if self._changed:
             stays = xp.ones(total, np.bool_)  # an edge that was deleted by hand stays out
-            stays[found.listed :] = G.has_numbers(listed.src[found.listed :], listed.dst[found.listed :])
+            stays[found.listed :] = G.core.has_numbers(listed.src[found.listed :], listed.dst[found.listed :])
             listed = chosen_edges(listed, xp.nonzero(stays)[0])
         if extra is None:
             return listed, None
@@ -346,7 +349,7 @@ class Window:
         assert self._rows is not None
         times = None if self.by == "count" else self._rows.room("times", len(numbers.src))
         columns, latest = read_pair_columns(G, self._pairs, moves, listed, found.listed, extra, times)
-        return G.record("slide", listed, columns), latest
+        return record(G.core, "slide", listed, columns), latest
 
     # ------------------------------------------------------------------ rows as numbers
 
@@ -356,7 +359,7 @@ class Window:
 
     def _prepared(self, more: int, times: Any) -> tuple[Pairs, Rows]:
         """Return the table and the queue, with room for ``more`` rows in both."""
-        backend = self.graph.backend
+        backend = self.graph.core.backend
         if self._rows is None:
             dtypes: dict[str, Any] = {"slots": np.int32}
             if times is not None:
@@ -385,13 +388,13 @@ class Window:
         """
         pairs = self._pairs
         assert pairs is not None
-        slots = self.graph.backend.xp.nonzero((pairs.keys >= 0) & (pairs.counts > 0))[0]
+        slots = self.graph.core.backend.xp.nonzero((pairs.keys >= 0) & (pairs.counts > 0))[0]
         return (slots, *self._ends(pairs.keys[slots]))
 
     def _renumbered(self, ranks: Array) -> Array:
         """Return the table's keys under other numbers."""
         assert self._pairs is not None
-        xp, (slots, src, dst) = self.graph.backend.xp, self._held()
+        xp, (slots, src, dst) = self.graph.core.backend.xp, self._held()
         src, dst = ranks[src], ranks[dst]
         if not self.graph.is_directed():  # the lower number comes first
             src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
@@ -403,8 +406,8 @@ class Window:
         """Plan for deleted vertices whose numbers other ids may get: their rows count no more."""
         if self._pairs is None:
             return _nothing
-        xp, (slots, src, dst) = self.graph.backend.xp, self._held()
-        gone = self.graph.backend.zeros(self.graph.number_of_vertices(), np.bool_)
+        xp, (slots, src, dst) = self.graph.core.backend.xp, self._held()
+        gone = self.graph.core.backend.zeros(self.graph.number_of_vertices(), np.bool_)
         gone[numbers] = True
         slots = slots[~(gone[src] | gone[dst])]
         keys = xp.full_like(self._pairs.keys, EMPTY)
@@ -436,7 +439,7 @@ class Window:
         assert rows is not None
         fresh, places = pairs.remade(keys, more)
         slots = rows.column("slots")
-        moved = self.graph.backend.xp.where(slots >= 0, places[slots], -1)
+        moved = self.graph.core.backend.xp.where(slots >= 0, places[slots], -1)
 
         def commit() -> None:
             slots[:] = moved

@@ -17,9 +17,9 @@ from tests.algorithms.streams import Stream, compare
 def state(graph: dynstore.DynamicGraph) -> dict[tuple[int, int], float]:
     """Return the weight of each stored edge, 1 where there are none; undirected ones in both directions."""
     snapshot = graph.snapshot().compact()
-    ends = (graph.backend.to_host(column).tolist() for column in (snapshot.sources, snapshot.indices))
+    ends = (graph.core.backend.to_host(column).tolist() for column in (snapshot.sources, snapshot.indices))
     weights = snapshot.weights
-    values = np.ones(snapshot.num_edges) if weights is None else graph.backend.to_host(weights)
+    values = np.ones(snapshot.num_edges) if weights is None else graph.core.backend.to_host(weights)
     return dict(zip(zip(*ends, strict=True), values.tolist(), strict=True))
 
 
@@ -30,15 +30,15 @@ def test_the_net_change_is_that_of_the_edges(
     backend_name: str, store: str, weighted: bool, directed: bool, rng: np.random.Generator
 ) -> None:
     stream = Stream(backend_name, rng, directed=directed, weighted=weighted, store=store)
-    graph, log = stream.graph, stream.graph.follow()
+    graph, log = stream.graph, stream.graph.core.follow()
     for _ in range(4):
         before, num_updates = state(graph), int(rng.integers(1, 4))
         for _ in range(num_updates):
             stream.step()
-        after, delta = state(graph), graph.net_delta(log)
+        after, delta = state(graph), graph.core.net_delta(log)
         assert delta is not None
         assert log.complete
-        columns = (graph.backend.to_host(column).tolist() for column in (delta.src, delta.dst, delta.before))
+        columns = (graph.core.backend.to_host(column).tolist() for column in (delta.src, delta.dst, delta.before))
         changed = {(u, v): was_there for u, v, was_there in zip(*columns, strict=True)}
         assert len(changed) == len(delta)
         assert list(changed) == sorted(changed)
@@ -56,7 +56,7 @@ def test_the_net_change_is_that_of_the_edges(
 def test_the_host_looks_up_no_batch_twice(monkeypatch: pytest.MonkeyPatch, store: str) -> None:
     graph = dynstore.DynamicGraph(directed=False, weighted=True, store=store, device="cpu")
     graph.insert_edges((np.arange(40), np.arange(1, 41), np.ones(40)))
-    log = graph.follow()
+    log = graph.core.follow()
 
     def fail(*_: Any) -> None:
         raise AssertionError("the plan has searched for these edges")
@@ -80,18 +80,18 @@ def test_cuda_writes_in_one_step_although_a_log_follows(
     graph = dynstore.DynamicGraph(directed=False, weighted=weighted, device=backend_name)
     ones = (np.ones(40, np.float32),) if weighted else ()
     graph.insert_edges((np.arange(40), np.arange(1, 41), *ones))
-    log = graph.follow()
+    log = graph.core.follow()
 
     def fail(*_: Any) -> None:
         raise AssertionError("this update needs no plan")
 
-    monkeypatch.setattr(type(graph._out), "plan_insert", fail)
-    src, dst = (graph.backend.asarray(np.array(column, np.int32)) for column in ([7, 0, 7, 0], [3, 1, 3, 0]))
+    monkeypatch.setattr(type(graph.core.out), "plan_insert", fail)
+    src, dst = (graph.core.backend.asarray(np.array(column, np.int32)) for column in ([7, 0, 7, 0], [3, 1, 3, 0]))
     graph.insert_edges((src, dst, *(column[:4] for column in ones)))
     src[:] = 11  # the caller's own arrays
     (change,) = log.changes
     assert (change.sorted, change.mirrored) == (False, True)
-    delta = graph.net_delta(log)
+    delta = graph.core.net_delta(log)
     pairs = list(zip(delta.src.tolist(), delta.dst.tolist(), delta.before.tolist(), strict=True))
     assert pairs == [(0, 0, False), (0, 1, True), (1, 0, True), (3, 7, False), (7, 3, False)]
 
@@ -99,9 +99,9 @@ def test_cuda_writes_in_one_step_although_a_log_follows(
 def test_a_batch_that_no_log_keeps_is_not_looked_up(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     graph = dynstore.DynamicGraph(device=device, store="slab_hash")
     graph.insert_edges((np.arange(40), np.arange(1, 41)))
-    log = graph.follow()
-    monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 3)
-    monkeypatch.setattr(type(graph._out), "look_up", None)
+    log = graph.core.follow()
+    monkeypatch.setattr("dynstore.graph.core.MIN_KEPT", 3)
+    monkeypatch.setattr(type(graph.core.out), "look_up", None)
     graph.insert_edges((np.arange(4), np.arange(4)))
     assert not log.complete
     graph.delete_edges(([0], [1]))
@@ -132,7 +132,7 @@ def test_updates_look_nothing_up_while_answers_are_computed_anew(
         change()
         monitor.refresh()
     with monkeypatch.context() as patched:
-        patched.setattr("dynstore.graph.tracked.read_change", None)
+        patched.setattr("dynstore.graph.core.read_change", None)
         change()
     monkeypatch.setattr(Costs, "choose", choose_always("incremental"))
     # One result in a few looks whether changes are wanted again. Then some answers prepare for the incremental way.
@@ -147,7 +147,7 @@ def test_updates_look_nothing_up_while_answers_are_computed_anew(
 def test_a_log_that_keeps_nothing_counts() -> None:
     graph = dynstore.DynamicGraph(device="cpu", directed=False)
     graph.insert_edges((np.arange(40), np.arange(1, 41)))
-    log = graph.follow()
+    log = graph.core.follow()
     log.restart(keep=False)
     graph.insert_edges(([0, 1], [2, 2]))
     assert (log.num_edges, log.deletes, log.counted, log.complete) == (4, False, True, False)
@@ -164,9 +164,9 @@ def test_of_results_that_nothing_is_weighed_for_few_are_timed(
     graph.insert_edges((np.arange(20), np.roll(np.arange(20), 1)))
     monitor, times = graph.track("weakly_connected_components"), []
     for name in ("MIN_KEPT", "MAX_SHARE"):  # no change is kept, unless it has no edge
-        monkeypatch.setattr(f"dynstore.graph.tracked.{name}", 0)
-    start = type(graph.backend).start_timer
-    monkeypatch.setattr(type(graph.backend), "start_timer", lambda backend: times.append(1) or start(backend))
+        monkeypatch.setattr(f"dynstore.graph.core.{name}", 0)
+    start = type(graph.core.backend).start_timer
+    monkeypatch.setattr(type(graph.core.backend), "start_timer", lambda backend: times.append(1) or start(backend))
     results = 3 * MOST_UNUSED
     pairs = rng.permutation(np.stack(np.triu_indices(20, 2), axis=1))  # all but one are new
     for step in range(results):

@@ -124,7 +124,7 @@ def test_a_copy_is_not_followed(device: str, name: str) -> None:
     graph = wheel(device)
     monitor = graph.track(name, **PARAMS[name])
     twin = graph.copy()
-    assert not twin._logs
+    assert not twin.core.logs
     twin.delete_vertices([0])
     check(monitor, graph, "recomputed")
     graph.delete_edges(([0], [4]))
@@ -135,7 +135,7 @@ def test_a_copy_is_not_followed(device: str, name: str) -> None:
 def test_large_changes_are_not_kept(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = wheel(device)
     monitor = graph.track("triangle_count")
-    monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 10)
+    monkeypatch.setattr("dynstore.graph.core.MIN_KEPT", 10)
     graph.insert_edges(([1, 2], [4, 5]), default_weight=1.0)
     graph.insert_edges(([1, 2], [5, 6]), default_weight=1.0)
     check(monitor, graph, "incremental")
@@ -154,7 +154,7 @@ def test_an_update_keeps_its_change_only_where_somebody_follows(device: str) -> 
     monitor.close()
     gc.collect()
     assert log() is None
-    assert graph._read_change(None, True) is None  # it does not even look
+    assert graph.core.read_change(None, True) is None  # it does not even look
     with pytest.raises(InputError, match="Monitor: triangle_count was closed"):
         monitor.result()
     assert "closed" in repr(monitor)
@@ -165,7 +165,7 @@ def test_a_graph_does_not_keep_its_monitors(device: str) -> None:
     monitor = weakref.ref(track(graph, "triangle_count"))
     gc.collect()
     assert monitor() is None
-    assert not graph._logs
+    assert not graph.core.logs
 
 
 def test_what_comes_back_is_the_callers_own() -> None:
@@ -197,7 +197,7 @@ def test_names_and_parameters_are_checked_at_once(device: str) -> None:
         dynstore.DynamicGraph(device=device).track("sssp", source=0)
     with pytest.raises(InputTypeError, match=r"bfs: G is a dict; wanted a dynstore.DynamicGraph"):
         track({}, "bfs")
-    assert not graph._logs
+    assert not graph.core.logs
 
 
 HONOURED: dict[str, dict[str, Any]] = {
@@ -242,7 +242,7 @@ def test_parameters_of_a_single_run_may_have_their_defaults(device: str) -> None
     for name in ("warm_start", "fail_on_nonconvergence"):
         with pytest.raises(InputError, match=f"track: pagerank: {name} is 'no'; wanted (False|True)"):
             graph.track("pagerank", **{name: "no"})
-    assert not graph._logs
+    assert not graph.core.logs
 
 
 @pytest.mark.parametrize("name", ["sssp", "pagerank"])
@@ -295,6 +295,6 @@ def test_a_monitor_whose_time_is_not_read_yet_ends_at_once(device: str, monkeypa
     try:
         del monitor
         assert end() is None
-        assert not graph._live_logs()
+        assert not graph.core._live_logs()
     finally:
         gc.enable()

@@ -96,7 +96,7 @@ def test_a_wrong_answer_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
         return True
 
     def spoil(answer: TriangleAnswer, warm: bool = False) -> None:
-        answer._counts = answer.G.backend.zeros(answer.G.number_of_vertices(), np.int32)
+        answer._counts = answer.G.core.backend.zeros(answer.G.number_of_vertices(), np.int32)
 
     monkeypatch.setattr(TriangleAnswer, "advance", forget)
     monkeypatch.setattr(TriangleAnswer, "recompute", spoil)

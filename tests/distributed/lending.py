@@ -53,7 +53,7 @@ def same(comm: Communicator, G: ShardedGraph, found: Any, vertices: Any, wanted:
     import cupy
 
     vertices, found = cupy.asnumpy(vertices), cupy.asnumpy(found)
-    mine = G.shard.backend.to_host(G._owners(cupy.arange(G.number_of_vertices(), dtype=G.shard.vertex_dtype)))
+    mine = G.shard.core.backend.to_host(G._owners(cupy.arange(G.number_of_vertices(), dtype=G.shard.vertex_dtype)))
     each_once = sorted(vertices.tolist()) == np.flatnonzero(mine == comm.rank).tolist()
     if not each_once:
         print(f"rank {comm.rank}: {len(vertices)} vertices, {len(set(vertices.tolist()))} different ones")
@@ -195,7 +195,7 @@ def check_ids(comm: Communicator) -> None:
     G = ShardedGraph(comm, directed=False, renumber=True, frames="pandas")
     ids = np.arange(500) * 10**12 + 5
     G.insert_edges((ids[comm.rank : 499 : comm.size], ids[comm.rank + 1 :: comm.size]))
-    numbers = {vertex: row for row, vertex in enumerate(G.shard.backend.to_host(G.vertex_ids()).tolist())}
+    numbers = {vertex: row for row, vertex in enumerate(G.shard.core.backend.to_host(G.vertex_ids()).tolist())}
     start = cupy.asarray(np.array([numbers[5]] if comm.rank == 0 else [], np.int32))
     found, _, vertices = plc.bfs(*lend(G), start, False, -1, True, False)
     wanted = np.array([(vertex - 5) // 10**12 for vertex in numbers])
@@ -219,8 +219,8 @@ def measure(comm: Communicator, scale: int) -> None:
 
     events = rmat(scale, 16, comm.rank)
     G = ShardedGraph(comm, directed=False)
-    G.insert_edges(tuple(G.shard.backend.asarray(column.astype(np.int32)) for column in (events.src, events.dst)))
-    watch = Stopwatch(G.shard.backend)
+    G.insert_edges(tuple(G.shard.core.backend.asarray(column.astype(np.int32)) for column in (events.src, events.dst)))
+    watch = Stopwatch(G.shard.core.backend)
 
     def timed(call: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:
         times = []

@@ -83,7 +83,7 @@ def compare(script: Script, count: int, device: str, partition: str = "hash", **
     """Do updates to a sharded graph and to one graph, and compare reports and contents after each."""
     options = {"frames": "pandas", **options}
     one = dynstore.DynamicGraph(device=device, **options)
-    host = one.backend.to_host
+    host = one.core.backend.to_host
     steps = script.steps(count)
     asked = whole(script.batch(False))
 

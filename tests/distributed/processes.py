@@ -46,7 +46,9 @@ def check_graphs(comm: Communicator) -> None:
             assert report[:5] == wanted[:5], (report, wanted)
             asked = whole[:2]
             assert G.has_edges(asked).tolist() == one.has_edges(asked).tolist()
-            weights = [graph.backend.to_host(each.edge_weights(asked)) for each, graph in ((G, G.shard), (one, one))]
+            weights = [
+                graph.core.backend.to_host(each.edge_weights(asked)) for each, graph in ((G, G.shard), (one, one))
+            ]
             np.testing.assert_array_equal(*weights)
         gathered = G.gather(comm.size - 1)
         if comm.rank == comm.size - 1 and not renumber:

@@ -11,6 +11,8 @@ from dynstore import distributed
 from dynstore.backend import get_backend
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import DynstoreError, InputError, InputTypeError, LimitError, OutOfMemoryError, RankError
+from dynstore.graph.core import GraphCore
+from dynstore.graph.transaction import Transaction
 from dynstore.stores import STORES, get_store
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES, SEED
@@ -262,24 +264,26 @@ def test_each_allocation_of_one_rank_fails_in_turn(
 
 
 def test_memory_that_runs_out_twice_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dynstore.graph import DynamicGraph
-
-    def fail(self: DynamicGraph, *args: Any) -> None:
-        self._end_version(None)
+    def fail(update: Transaction, *args: Any) -> None:
+        update.core.end_version(None)
         raise OutOfMemoryError("update: memory ran out twice; the deletions are made, the insertions are not")
+
+    refusing: set[GraphCore] = set()
+    attempt_or_plan = Transaction.attempt_or_plan
+
+    def refuse(update: Transaction, *args: Any) -> Any:
+        if update.core in refusing:
+            raise MemoryError("test")
+        return attempt_or_plan(update, *args)
+
+    monkeypatch.setattr(Transaction, "insert_again", fail)
+    monkeypatch.setattr(Transaction, "attempt_or_plan", refuse)
 
     def program(comm: Communicator) -> None:
         G = ShardedGraph(comm, weighted=True, store="lpma")
         G.insert_edges([(comm.rank, 1, 1.0)])
-        G.shard.__dict__["_take_back"] = fail.__get__(G.shard)
-        planned = G.shard._planned
-
-        def refuse(*args: Any) -> Any:
-            if comm.rank == 1:
-                raise MemoryError("test")
-            return planned(*args)
-
-        G.shard.__dict__["_planned"] = refuse
+        if comm.rank == 1:
+            refusing.add(G.shard.core)
         G.update([(comm.rank, 2, 1.0)], [(0, 1), (1, 1), (2, 1)])
 
     with pytest.raises(RankError, match=r"update: rank \d raised .*memory ran out twice"):

@@ -75,7 +75,7 @@ def make_update(graph: DynamicGraph, update: Update) -> bool:
 
 def content(graph: DynamicGraph) -> dict[str, Any]:
     """Return all that makes a graph equal to another."""
-    state = graph._state().moved(graph.backend.to_host)
+    state = graph.core.state().moved(graph.core.backend.to_host)
     columns = {name: (str(array.dtype), array.tolist()) for name, array in state.columns.items()}
     options = {name: value for name, value in state.options.items() if name not in ("capacity", "frames")}
     return {"version": state.version, "vertices": state.num_vertices, "options": options, **columns}

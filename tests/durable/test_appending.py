@@ -21,6 +21,7 @@ from dynstore.durable.database import PLANNED
 from dynstore.durable.log import Log
 from dynstore.errors import InputError, LogError, OutOfMemoryError
 from dynstore.files import Buffer
+from dynstore.graph.transaction import Transaction
 from tests.conftest import DEVICES
 from tests.crossed import in_turn
 from tests.durable.scenes import FAST, KINDS, Fast, content, make_update, named, opened, random_update
@@ -240,7 +241,7 @@ def test_an_update_that_fails_while_its_record_is_written(
         before, end = content(db.graph), db._log._end
         for rows in (1, 500):
             with monkeypatch.context() as patched:
-                patched.setattr(type(db.graph), "_await_record", without_memory)
+                patched.setattr(Transaction, "await_record", without_memory)
                 if early:
                     files.gate.clear()
                 with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
@@ -265,7 +266,7 @@ def test_an_update_and_its_record_both_fail(tmp_path: Path, monkeypatch: pytest.
         filled(db.graph, "int32")
         wanted = content(db.graph)
         with monkeypatch.context() as patched:
-            patched.setattr(type(db.graph), "_await_record", without_memory)
+            patched.setattr(Transaction, "await_record", without_memory)
             files.errno = errno.ENOSPC
             with pytest.raises(OutOfMemoryError):
                 db.graph.insert_edges([(0, 1)])
@@ -301,7 +302,7 @@ def test_an_update_that_does_not_wait_is_found(tmp_path: Path, monkeypatch: pyte
     """If a change of the graph came before its record, and this cannot be written, no further update is made."""
     files = Gated()
     with opened(tmp_path / "db", files) as db:
-        monkeypatch.setattr(type(db.graph), "_await_record", lambda self: None)
+        monkeypatch.setattr(Transaction, "await_record", lambda self: None)
         files.errno = errno.ENOSPC
         with pytest.raises(LogError, match="the log cannot be written"):
             db.graph.insert_edges([(0, 1)])

@@ -50,7 +50,7 @@ def test_options_are_those_of_the_graph(tmp_path: Path) -> None:
     with opened(tmp_path / "db", **options) as db:
         assert not db.graph.is_directed()
     with opened(tmp_path / "db", **options, frames="pyarrow") as db:
-        assert db.graph.frames == "pyarrow"
+        assert db.graph.core.frames == "pyarrow"
     message = "open: the graph in '.*' has directed=False; got True"
     for _ in range(2):
         with pytest.raises(InputError, match=message):
@@ -58,7 +58,7 @@ def test_options_are_those_of_the_graph(tmp_path: Path) -> None:
     with pytest.raises(InputTypeError, match="unknown parameter 'direct'"):
         dynstore.open(tmp_path / "db", direct=True, device="cpu")
     with opened(tmp_path / "db") as db:
-        assert db.graph._options()["build_density"] == 0.5
+        assert db.graph.core.options()["build_density"] == 0.5
 
 
 def test_columns_of_edges_come_in_the_same_order(tmp_path: Path) -> None:

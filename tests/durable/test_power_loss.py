@@ -259,7 +259,7 @@ def _replaced(tmp_path: Path, drop: str) -> tuple[list[Operation], list[Any]]:
         graph = dynstore.DynamicGraph(device="cpu", weighted=True)
         graph.insert_edges((list(range(count)), list(range(count)), [1.0] * count))
         contents.append(graph.to_pandas().values.tolist())
-        write_state(graph._state(), root / "saved", count > 1, files)
+        write_state(graph.core.state(), root / "saved", count > 1, files)
         files.note("saved", count)
     return files.operations[1:], contents
 

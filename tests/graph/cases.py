@@ -63,12 +63,12 @@ def make_graph(
 
 
 def host_columns(G: DynamicGraph) -> dict[str, list[Any]]:
-    return {name: G.backend.to_host(column).tolist() for name, column in G.edge_columns().items()}
+    return {name: G.core.backend.to_host(column).tolist() for name, column in G.edge_columns().items()}
 
 
 def assert_equal(G: DynamicGraph, H: DynamicGraph, version: bool = True) -> None:
     """Assert that two graphs are equal, and go on equally; neither changes."""
-    assert (type(G), G._state().options) == (type(H), H._state().options)
+    assert (type(G), G.core.state().options) == (type(H), H.core.state().options)
     assert not version or G.version == H.version
     G, H = G.copy(), H.copy()
     for step in range(3):

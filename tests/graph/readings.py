@@ -24,13 +24,13 @@ def on_host(G: Any, found: Any) -> Any:
             name: [round(x, 5) if isinstance(x, float) else x for x in column]
             for name, column in found.to_dict("list").items()
         }
-    return G.backend.to_host(found).tolist() if hasattr(found, "shape") else found
+    return G.core.backend.to_host(found).tolist() if hasattr(found, "shape") else found
 
 
 def slots_of(G: Any, transposed: bool) -> list[list[Any]]:
     csr = G.snapshot(transposed).compact()
     arrays = [csr.offsets, csr.sources, csr.indices] + ([] if csr.weights is None else [csr.weights])
-    return [G.backend.to_host(array).tolist() for array in arrays]
+    return [G.core.backend.to_host(array).tolist() for array in arrays]
 
 
 def points(G: Any) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -29,7 +29,7 @@ def to_networkx(G: DynamicGraph) -> nx.Graph:
 
 def check(G: DynamicGraph) -> None:
     """Compare all queries about vertices."""
-    whole, host = to_networkx(G), G.backend.to_host
+    whole, host = to_networkx(G), G.core.backend.to_host
     assert (len(G), G.number_of_nodes(), bool(G)) == (len(whole), len(whole), True)
     ins, outs = (whole.pred, whole.succ) if G.is_directed() else (whole.adj, whole.adj)
     for v in whole:
@@ -66,7 +66,7 @@ def check_subgraph(G: DynamicGraph) -> None:
         found.remove_nodes_from([v for v in list(whole) if v not in wanted and not G.is_renumbered()])
         assert nx.utils.graphs_equal(found, wanted)
         assert list(H) == [v for v in G if v in wanted or not G.is_renumbered()]
-        assert H._state().options == G._state().options
+        assert H.core.state().options == G.core.state().options
         assert (H.version, H.device, H.number_of_edges()) == (0, G.device, wanted.number_of_edges())
 
 
@@ -216,9 +216,9 @@ def test_hops_make_no_table_of_slab_hash() -> None:
     """Its slabs are searched as they are."""
     G = DynamicGraph(store="slab_hash", device="cpu")
     G.insert_edges((np.arange(100), np.arange(1, 101)))
-    assert G.native_rows() is not None
+    assert G.core.native_rows() is not None
     assert G.k_hop(3, 2)["vertex"].tolist() == [3, 4, 5]
-    assert G.native_rows() is not None
+    assert G.core.native_rows() is not None
 
 
 # ---------------------------------------------------------------------- subgraphs

@@ -170,7 +170,7 @@ class Run:
         if self.pins:
             pin, model = self.pin_of(int(self.rng.integers(len(self.pins))))
             for v in model.vertex_ids()[:5]:
-                assert pin.backend.to_host(pin.successors(v)).tolist() == model.successors(v).tolist()
+                assert pin.core.backend.to_host(pin.successors(v)).tolist() == model.successors(v).tolist()
             if self.pick(True, False):
                 self.same(pin, model)
 
@@ -226,7 +226,7 @@ class Run:
     # ------------------------------------------------------------------ checks
 
     def edges_of(self, G: Any) -> dict[Any, tuple[Any, ...]]:
-        columns = [G.backend.to_host(column).tolist() for column in G.edge_columns().values()]
+        columns = [G.core.backend.to_host(column).tolist() for column in G.edge_columns().values()]
         return {self.model.canonical(u, v): tuple(values) for u, v, *values in zip(*columns, strict=True)}
 
     def same(self, G: Any, model: ModelGraph) -> None:
@@ -236,7 +236,7 @@ class Run:
         }
         assert self.edges_of(G) == wanted
         assert (G.number_of_edges(), G.version) == (len(wanted), model.version)
-        assert G.backend.to_host(G.vertex_ids()).tolist() == model.vertex_ids()
+        assert G.core.backend.to_host(G.vertex_ids()).tolist() == model.vertex_ids()
 
     def go(self, steps: int) -> None:
         shares = np.array(list(SHARES.values()), float) / sum(SHARES.values())

@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["display", "neighborhoods", "state"])
+@pytest.mark.parametrize("name", ["local", "readable", "updates", "dynamic"])
 def test_the_examples(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"dynstore.graph.{name}"))
     assert result.attempted > 0

@@ -57,7 +57,7 @@ class Model:
 
 
 def rows_of(G: DynamicGraph) -> dict[tuple[int, int], Row]:
-    columns = [G.backend.to_host(column).tolist() for column in G.edge_columns().values()]
+    columns = [G.core.backend.to_host(column).tolist() for column in G.edge_columns().values()]
     return {(u, v): tuple(row) for u, v, *row in zip(*columns, strict=True)}
 
 
@@ -138,10 +138,10 @@ def test_records_are_used_again_and_tables_shrink(small_tables: None) -> None:
     for start in range(0, 20_000, 5000):  # the same edges again and again
         G.insert_edges((many, many + 1, many + start))
     G.predecessors(0)
-    assert G._records is not None
-    assert G._records.size <= 1.5 * 10_000
+    assert G.core.records is not None
+    assert G.core.records.size <= 1.5 * 10_000
     full = G.memory_usage()["edge_columns"]
-    assert G._records.nbytes == full
+    assert G.core.records.nbytes == full
     G.delete_edges((many[150:], many[150:] + 1))
     shown = G.to_arrow()
     before = shown.to_pydict()
@@ -191,8 +191,8 @@ def test_memory_that_runs_out_changes_nothing(
     for failing in (for_every_allocation, for_every_new_array):
         pair = Pair(True, weighted=True, directed=False, device=backend_name, edge_columns={"id": "int64"})
         pair.insert([0, 1, 2, 3], [1, 2, 3, 3], [1.0, 2.0, 3.0, 4.0])
-        assert pair.graph._records is not None
-        pair.graph._records._taken = len(pair.graph._records._fresh)  # the next update looks for fresh ones
+        assert pair.graph.core.records is not None
+        pair.graph.core.records._taken = len(pair.graph.core.records._fresh)  # the next update looks for fresh ones
         columns = [0, 7, 3], [1, 8, 2], [1.0, 2.0, 3.0]
         assert failing(monkeypatch, pair, "insert_edges", columns, on_duplicate="add") > 3
         assert pair.model.extra[7, 8] == [5]
@@ -213,8 +213,8 @@ def test_a_failed_exchange_takes_the_deletion_back(
     weights = [pairs / 4] if weighted else []
     G.insert_edges((pairs, pairs + 1, *weights, pairs + 10))
     G.predecessors(0)
-    log = G.follow() if followed else None
-    before, kind = rows_of(G), type(G._out)
+    log = G.core.follow() if followed else None
+    before, kind = rows_of(G), type(G.core.out)
     failures = [MemoryError("no memory")]
 
     def failing(name: str) -> Any:
@@ -280,7 +280,7 @@ def test_logs_of_changes_have_the_weights_before(
         DynamicGraph(directed, weighted, device=backend_name, edge_columns=columns)
         for columns in ({"id": "int64", "type": "int32", "when": "float64"}, None)
     )
-    logs = [graph.follow() for graph in (G, H)]
+    logs = [graph.core.follow() for graph in (G, H)]
     most, size = (12, 40) if backend_name != "cuda-sim" else (8, 12)
     for step in range(4):
         rows = drawn(rng, size, most, weighted)
@@ -290,13 +290,13 @@ def test_logs_of_changes_have_the_weights_before(
                 log.restart()
         G.update(rows, leaving, on_duplicate="add")
         H.update([row[: 2 + weighted] for row in rows], leaving, on_duplicate="add")
-    deltas = [graph.net_delta(log) for graph, log in zip((G, H), logs, strict=True)]
+    deltas = [graph.core.net_delta(log) for graph, log in zip((G, H), logs, strict=True)]
     assert deltas[0] is not None
     for name in ("src", "dst", "before", "weights"):
         mine, theirs = (getattr(delta, name) for delta in deltas)
         assert (mine is None) == (theirs is None)
         if mine is not None:
-            np.testing.assert_array_equal(*map(G.backend.to_host, (mine, theirs)), strict=True)
+            np.testing.assert_array_equal(*map(G.core.backend.to_host, (mine, theirs)), strict=True)
 
 
 def rows_pairs(rows: list[Row]) -> list[tuple[int, int]]:

@@ -130,7 +130,7 @@ def test_a_failed_insertion_takes_the_deletion_back(
     G.insert_edges((*rng.integers(0, 30, (2, 200)), np.arange(200.0)))
     G.predecessors(0)
     monitor, before, snapshot = G.track("pagerank"), named_edges(G), G.snapshot()
-    Failing(monkeypatch, type(G._out), 1)
+    Failing(monkeypatch, type(G.core.out), 1)
     with pytest.raises(OutOfMemoryError, match=r"update: memory ran out .no memory.; the graph is as it was"):
         G.update(([0, 1], [2, 3], [1.0, 1.0]), (np.arange(30), np.arange(30)[::-1]))
     assert (named_edges(G), G.version) == (before, 1)
@@ -172,10 +172,10 @@ def test_only_edges_that_were_there_come_back(
     columns = (np.arange(8), np.roll(np.arange(8), -1), np.arange(1.0, 9.0))
     G = DynamicGraph(directed=directed, weighted=weighted, store=store, device=device)
     G.insert_edges(columns if weighted else columns[:2])
-    log, before = G.follow() if followed else None, named_edges(G)
+    log, before = G.core.follow() if followed else None, named_edges(G)
     insert = ([3, 5], [3, 5], [1.0, 2.0]) if weighted else ([3, 5], [3, 5])
     with monkeypatch.context() as patch:
-        NoInsertion(patch, type(G._out))
+        NoInsertion(patch, type(G.core.out))
         with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
             G.update(insert, delete)
     assert (named_edges(G), G.version) == (before, 1)
@@ -183,7 +183,7 @@ def test_only_edges_that_were_there_come_back(
     assert G.update(insert, delete).inserted == 2
     assert not G.has_edges(delete).any()
     if log is not None:
-        delta = G.net_delta(log)
+        delta = G.core.net_delta(log)
         assert delta is not None
         was = dict(zip(zip(delta.src.tolist(), delta.dst.tolist(), strict=True), delta.before.tolist(), strict=True))
         assert was.keys() >= {(0, 1), (3, 3), (5, 5)}
@@ -197,8 +197,8 @@ def test_unweighted_edges_that_are_all_there_are_not_looked_up(
 ) -> None:
     G = DynamicGraph(directed=directed, device=device)
     G.insert_edges((np.arange(200), np.roll(np.arange(200), -1)))
-    monkeypatch.setattr(type(G._out), "look_up", None)
-    monkeypatch.setattr(type(G._out), "read_located", None)
+    monkeypatch.setattr(type(G.core.out), "look_up", None)
+    monkeypatch.setattr(type(G.core.out), "read_located", None)
     report = G.update(insert=([3, 7], [9, 9]), delete=([5, 4, 90], [6, 5, 91]))
     assert (report.inserted, report.deleted, report.absent) == (2, 3, 0)
     check_graph(G)
@@ -206,7 +206,7 @@ def test_unweighted_edges_that_are_all_there_are_not_looked_up(
 
 def test_without_memory_for_that_the_deletion_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     G = DynamicGraph.from_edges([(0, 1), (1, 2), (2, 0)], store="slab_hash", device="cpu")
-    Failing(monkeypatch, type(G._out), 2)
+    Failing(monkeypatch, type(G.core.out), 2)
     with pytest.raises(OutOfMemoryError, match="the deletions are made, the insertions are not"):
         G.update([(1, 0)], [(0, 1)])
     assert (len(named_edges(G)), G.number_of_edges(), G.version) == (2, 2, 2)
@@ -229,10 +229,10 @@ def test_taking_back_needs_no_memory(
         for n in count():
             G = start.copy()
             G.snapshot(transposed=True)
-            log, before, snapshot = G.follow() if followed else None, named_edges(G), G.snapshot()
-            refusing = failing(getattr(G.backend, name), n, lasting)
+            log, before, snapshot = G.core.follow() if followed else None, named_edges(G), G.snapshot()
+            refusing = failing(getattr(G.core.backend, name), n, lasting)
             with monkeypatch.context() as patch:
-                patch.setattr(G.backend, name, refusing)
+                patch.setattr(G.core.backend, name, refusing)
                 try:
                     report = G.update(insert, delete)
                 except OutOfMemoryError as error:

@@ -41,7 +41,7 @@ def test_every_result_is_of_the_library(frames: str, ids: str, backend_name: str
     frame_type(frames)  # skips where the library is not installed
     G = _positive(make_graph("merge", backend_name, directed=False, weighted=True, ids=ids, frames=frames))
     plain = G.copy()
-    plain.frames = "pandas"
+    plain.core.frames = "pandas"
     wanted = _results(plain)
     for name, frame in _results(G).items():
         assert type(frame) is frame_type(frames), name
@@ -85,7 +85,7 @@ def test_strings_have_one_dtype_with_and_without_rows() -> None:
 
 def test_the_default_is_pandas_on_the_host() -> None:
     G = DynamicGraph(device="cpu")
-    assert G.frames == "auto"
+    assert G.core.frames == "auto"
     assert type(G.degree()) is pd.DataFrame
 
 
@@ -109,7 +109,7 @@ def test_frames_go_back_in(frames: str) -> None:
         H = DynamicGraph.from_edges(G.edge_table(), weight="weight", frames=frames, device="cpu")
         assert H.to_pandas().equals(G.to_pandas())
         assert G.k_hop(G.k_hop(0, 1)["vertex"], 1).shape == (3, 2)
-        nstart = make_frame(G.backend, {"vertex": G.vertex_ids(), "values": G.vertex_ids() + 1}, G.frames)
+        nstart = make_frame(G.core.backend, {"vertex": G.vertex_ids(), "values": G.vertex_ids() + 1}, G.core.frames)
         assert dynstore.pagerank(G, nstart=nstart, tol=1e-3).shape == (3, 2)
 
 

@@ -191,10 +191,10 @@ def test_bad_arguments() -> None:
 def test_memory_that_runs_out_changes_nothing(renumber: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     G = DynamicGraph(weighted=True, device="cpu", renumber=renumber)
     G.insert_edges(([0, 1, 2], [1, 2, 3], [1.0, 2.0, 3.0]))
-    before, empty = named_edges(G), G.backend.empty
+    before, empty = named_edges(G), G.core.backend.empty
     ops = random_operations(np.random.default_rng(1), 60, 8)
     for failures in count():
-        monkeypatch.setattr(G.backend, "empty", FailingEmpty(empty, failures))
+        monkeypatch.setattr(G.core.backend, "empty", FailingEmpty(empty, failures))
         try:
             G.apply(ops)
         except OutOfMemoryError:

@@ -39,9 +39,9 @@ def test_memory_comes_back(how: str) -> None:
     G.insert_edges((np.arange(1000), np.arange(1000)))
     assert pin.memory_usage()["undo"] == 1100 * 9  # src, dst, and whether it was there
     assert pin.memory_usage() == {"undo": pin.memory_usage()["undo"], "total": pin.memory_usage()["total"]}
-    log, store = G._undo, ref(pin._out)
+    log, store = G.core.undo, ref(pin.core.out)
     assert log() is not None
-    assert G._logs
+    assert G.core.logs
     if how == "with":
         with pin:
             pass
@@ -52,14 +52,14 @@ def test_memory_comes_back(how: str) -> None:
     gc.collect()
     assert log() is None
     assert store() is None
-    assert not G._logs
+    assert not G.core.logs
 
 
 def test_what_is_older_than_the_oldest_pin_is_freed() -> None:
     G = DynamicGraph.from_edges((np.arange(50_000), np.arange(50_000)[::-1].copy()), device="cpu")
     old = G.pin()
     G.insert_edges((np.arange(1000), np.arange(1000)))
-    noted = ref(old._out._link.change.before)
+    noted = ref(old.core.out._link.change.before)
     new = G.pin()
     G.insert_edges((np.arange(10), np.arange(10)))
     old.release()
@@ -73,9 +73,9 @@ def test_a_long_chain_is_freed() -> None:
     pin = G.pin()
     for step in range(5000):
         G.insert_edges(([step], [step + 1]))
-    assert len(pin._out._link.changes()) == 5000
+    assert len(pin.core.out._link.changes()) == 5000
     pin.release()
-    assert G._undo() is None
+    assert G.core.undo() is None
 
 
 def test_a_copy_needs_no_notes() -> None:
@@ -87,7 +87,7 @@ def test_a_copy_needs_no_notes() -> None:
     G.insert_edges((np.arange(9_000), np.arange(9_000) + 2))
     assert set(pin.memory_usage()) == {"copy", "total"}
     assert 8 * 40_000 < pin.memory_usage()["total"] < 13 * 40_000
-    assert not G._logs
+    assert not G.core.logs
     assert all((pin.edge_columns()[name] == column).all() for name, column in expected.items())
 
 
@@ -115,12 +115,12 @@ def test_records_of_edges_that_only_a_pin_has_are_not_used_again(rng: np.random.
     G.insert_edges(([1], [1], [1.0], [1]))
     for pin, expected in pins:
         assert pin.edge_table().equals(expected)
-    size = G._records.size
+    size = G.core.records.size
     del pin
     pins.clear()
     for _ in range(2 * size):
         G.insert_edges(([1], [1], [1.0], [1]))
-    assert G._records.size < size
+    assert G.core.records.size < size
 
 
 def test_a_pin_that_is_read_after_each_update_is_copied_once() -> None:
@@ -190,7 +190,7 @@ def test_a_read_is_right_or_refused_if_its_pin_is_released_meanwhile(
 
             def call_and_release(self: Any, *args: Any, pin: Any = pin) -> Any:
                 found = called(self, *args)
-                if pin._in is not None or pin._views or isinstance(pin._out, PinnedStore):
+                if pin.core.into is not None or pin.core.views or isinstance(pin.core.out, PinnedStore):
                     pin.release()
                     for _ in range(3):
                         random.update(rare=False)
@@ -218,9 +218,9 @@ def test_what_a_pin_has_shown_keeps_its_records(how: str, backend_name: str) -> 
     del pin
     for step in range(100, 106):
         G.insert_edges((rows, rows, [step] * 30, [step] * 30))
-    assert G.backend.to_host(snapshot.compact().weights).tolist() == rows
+    assert G.core.backend.to_host(snapshot.compact().weights).tolist() == rows
     assert on_host(G, view.edge_columns())["weight"] == on_host(G, view.edge_columns())["time"] == rows[:20]
-    holders = G._records.holders
+    holders = G.core.records.holders
     assert len(holders) == 1
     del view, snapshot
     gc.collect()
@@ -238,7 +238,7 @@ def test_a_copied_pin_does_not_wait_for_updates(options: dict[str, Any]) -> None
         found.append(on_host(G, pin.has_edges([(0, 1), (1, 0)])))
 
     reader = threading.Thread(target=look)
-    with G._lock:  # as an update holds it
+    with G.core.lock:  # as an update holds it
         reader.start()
         reader.join(10)
         assert found == [(list(G), [1], [0]), [True, False]]

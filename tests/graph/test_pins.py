@@ -15,7 +15,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph, PinnedGraph
 from dynstore.errors import InputTypeError, OutOfMemoryError, StaleSnapshotError
-from dynstore.graph import records, tracked
+from dynstore.graph import core, records
 from dynstore.stores import STORES
 from dynstore.testing.faults import FailingEmpty
 from dynstore.testing.invariants import check_graph
@@ -40,8 +40,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture
 def few_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have pins of small graphs copy their version some time, and tables of records run out often."""
-    monkeypatch.setattr(tracked, "MIN_KEPT", 60)
-    monkeypatch.setattr(tracked, "MAX_UNDONE", 2)
+    monkeypatch.setattr(core, "MIN_KEPT", 60)
+    monkeypatch.setattr(core, "MAX_UNDONE", 2)
     monkeypatch.setattr(records, "MIN_RECORDS", 2)
 
 
@@ -239,12 +239,12 @@ def test_a_pin_is_not_pickled() -> None:
 
 def test_without_memory_a_pin_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     G = DynamicGraph.from_edges((np.arange(50), np.arange(50)), weighted=True, default_weight=1.0, device="cpu")
-    pin, empty = G.pin(), G.backend.empty
+    pin, empty = G.pin(), G.core.backend.empty
     G.update(insert=([0, 1], [0, 2], [3.0, 4.0]), delete=([5], [5]))
     failures = 0
     while "copy" not in pin.memory_usage():
         with monkeypatch.context() as patch:
-            patch.setattr(G.backend, "empty", FailingEmpty(empty, failures))
+            patch.setattr(G.core.backend, "empty", FailingEmpty(empty, failures))
             try:
                 pin.materialize()
             except OutOfMemoryError:
@@ -265,11 +265,11 @@ def test_failing_updates_leave_pins_as_they_are(
     G.insert_edges(([0, 1, 2, 3], [1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0]))
     if in_edges:
         G.snapshot(transposed=True)
-    pin, expected, empty, failures = G.pin(), read(G, points), G.backend.empty, 0
+    pin, expected, empty, failures = G.pin(), read(G, points), G.core.backend.empty, 0
     batches = {"insert": ([0, 4, 1], [1, 5, 1], [7.0, 8.0, 9.0]), "delete": ([0, 1, 9], [1, 2, 9])}
     while G.version == 1:
         with monkeypatch.context() as patch:
-            patch.setattr(G.backend, "empty", FailingEmpty(empty, failures))
+            patch.setattr(G.core.backend, "empty", FailingEmpty(empty, failures))
             try:
                 G.update(**batches)
             except OutOfMemoryError:
@@ -360,7 +360,7 @@ def test_an_update_keeps_pins_out_until_its_end(name: str, backend_name: str, mo
     G, pins = DynamicGraph(timestamps="int64", renumber=True, device=backend_name), []
     G.insert_edges((list(range(100)), [*range(1, 100), 0], list(range(1, 101))))
     thread = threading.Thread(target=lambda: pins.append(G.pin()))
-    end = G._end_version
+    end = G.core.end_version
 
     def slowly_end(change: Any) -> None:
         thread.start()
@@ -368,7 +368,7 @@ def test_an_update_keeps_pins_out_until_its_end(name: str, backend_name: str, mo
         assert pins == []
         end(change)
 
-    monkeypatch.setattr(G, "_end_version", slowly_end)
+    monkeypatch.setattr(G.core, "end_version", slowly_end)
     UPDATES[name](G)
     thread.join()
     assert [pin.version for pin in pins] == [2]

@@ -9,6 +9,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.graph import records
+from dynstore.graph.state import redirected
 from dynstore.ids.texts import Texts
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES
@@ -46,7 +47,7 @@ def test_edges_and_vertices(case: tuple[str, str, str], directed: bool, weighted
     store, device, ids = case
     G = make_graph(store, device, directed, weighted, ids)
     before = host_columns(G)
-    H = G.redirected(not directed)
+    H = redirected(G, not directed)
     check_graph(H)
     assert H.is_directed() != directed
     assert (H.is_weighted(), H.device, H.store_name) == (weighted, device, store)
@@ -54,7 +55,7 @@ def test_edges_and_vertices(case: tuple[str, str, str], directed: bool, weighted
     assert (H.number_of_edges(), list(H)) == (len(turned(G)), list(G))
     H.delete_vertices(next(iter(H)))
     assert host_columns(G) == before
-    assert_equal(G, G.redirected(directed))
+    assert_equal(G, redirected(G, directed))
 
 
 @pytest.mark.parametrize(("directed", "weighted"), KINDS, ids=KIND_NAMES)
@@ -65,7 +66,7 @@ def test_extra_columns(directed: bool, weighted: bool, backend_name: str, monkey
     src, dst = rng.integers(0, 9, (2, 40))
     weights = [rng.permutation(40).astype(np.float32)] if weighted else []
     G.insert_edges((src, dst, *weights, np.arange(40)))
-    H = G.redirected(not directed)
+    H = redirected(G, not directed)
     check_graph(H)
     if weighted or not directed:
         assert edges_of(H) == turned(G)
@@ -83,9 +84,9 @@ def test_extra_columns(directed: bool, weighted: bool, backend_name: str, monkey
 @pytest.mark.parametrize("renumber", [False, True])
 def test_graphs_without_edges(renumber: bool, backend_name: str) -> None:
     G = DynamicGraph(device=backend_name, renumber=renumber)
-    assert G.redirected(False).number_of_vertices() == 0
+    assert redirected(G, False).number_of_vertices() == 0
     G.insert_vertices([3])
-    H = G.redirected(False)
+    H = redirected(G, False)
     assert (H.number_of_vertices(), H.number_of_edges()) == (G.number_of_vertices(), 0)
 
 
@@ -93,6 +94,6 @@ def test_strings_stay_on_their_device(backend_name: str, monkeypatch: pytest.Mon
     G = DynamicGraph(device=backend_name, renumber=True)
     G.insert_edges((["ann", "bob"], ["bob", "cid"]))
     monkeypatch.setattr(Texts, "to_host", lambda texts: pytest.fail("strings are read on the host"))
-    H = G.redirected(False)
+    H = redirected(G, False)
     monkeypatch.undo()
     assert edges_of(H) == {("ann", "bob"): [], ("bob", "cid"): []}

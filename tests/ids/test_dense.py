@@ -15,7 +15,7 @@ from dynstore.errors import InputError, InputTypeError
     "given", [4, np.int32(4), [4, 0, 4], [], np.array([9, 2], dtype=np.uint8), np.array([3, -1])], ids=repr
 )
 def test_vertices_that_the_host_has_are_found_there_as_on_the_device(backend_name: str, given: Any) -> None:
-    ids = DynamicGraph(device=backend_name).ids
+    ids = DynamicGraph(device=backend_name).core.ids
     forms = [given, ids.backend.asarray(np.atleast_1d(given))] if np.size(given) else [given]
     for form in forms:
         try:
@@ -31,7 +31,7 @@ def test_vertices_that_the_host_has_are_found_there_as_on_the_device(backend_nam
 
 
 def test_vertices_of_other_types_are_refused_on_the_host_too(backend_name: str) -> None:
-    ids = DynamicGraph(device=backend_name).ids
+    ids = DynamicGraph(device=backend_name).core.ids
     for wrong in (1.5, "a", [True], np.array([0.5])):
         with pytest.raises((InputError, InputTypeError)):
             ids.find_on_host("test", wrong, 6)

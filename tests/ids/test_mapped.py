@@ -40,7 +40,7 @@ def test_options_that_need_each_other() -> None:
 def test_a_graph_that_is_not_renumbered_knows_its_ids(backend_name: str) -> None:
     graph = DynamicGraph(device=backend_name)
     graph.insert_edges(([3], [1]))
-    host = graph.backend.to_host
+    host = graph.core.backend.to_host
     assert host(graph.vertex_ids()).tolist() == [0, 1, 2, 3]
     assert host(graph.vertex_numbers([3, 9, 0])).tolist() == [3, -1, 0]
     assert not graph.is_renumbered()
@@ -117,7 +117,7 @@ def test_frames_of_ids(kind: str) -> None:
         rows = {frozenset(row) for row in graph.edge_table().to_numpy().tolist()}
         assert rows == {frozenset(row) for row in frame.to_numpy().tolist()}
         assert (graph.edge_table()["source"] <= graph.edge_table()["destination"]).all()
-        assert graph.backend.to_host(graph.has_edges(table, "b", "a")).all()
+        assert graph.core.backend.to_host(graph.has_edges(table, "b", "a")).all()
         assert graph.delete_edges(table.iloc[:2], "a", "b").deleted == 2
 
 
@@ -133,12 +133,12 @@ def test_the_same_on_the_host_and_on_cuda(kind: str, directed: bool) -> None:
             seen.append(graph.insert_edges((src, dst, rng.integers(0, 9, 20) / 2)))
             seen.append(graph.delete_edges((dst[:9], src[:9])))
             seen.append(graph.delete_vertices(src[9:11]))
-            seen.append(graph.backend.to_host(graph.vertex_ids()).tolist())
+            seen.append(graph.core.backend.to_host(graph.vertex_ids()).tolist())
         seen.append(graph.reorder())
         # When gpma+ merges everything, and so when it grows, depends on what the device's kernels cost.
         seen = [each[:5] if isinstance(each, UpdateReport) else each for each in seen]
-        seen += [graph.edge_table(), graph.degree(), graph.backend.to_host(graph.vertex_ids()).tolist()]
-        seen += [graph.backend.to_host(graph.neighbors(src[0])).tolist(), graph.number_of_vertices()]
+        seen += [graph.edge_table(), graph.degree(), graph.core.backend.to_host(graph.vertex_ids()).tolist()]
+        seen += [graph.core.backend.to_host(graph.neighbors(src[0])).tolist(), graph.number_of_vertices()]
         return seen
 
     check_parity(history, DEVICES)
@@ -223,7 +223,7 @@ def test_searches_under_ids(kind: str, directed: bool, backend_name: str) -> Non
             assert (parents[~reached] == -1).all()
         # Every parent is one step nearer, by an edge that there is.
         children = named.index[reached].tolist()
-        assert twins.named.backend.to_host(twins.named.has_edges((parents[reached].tolist(), children))).all()
+        assert twins.named.core.backend.to_host(twins.named.has_edges((parents[reached].tolist(), children))).all()
         nearer = named.loc[parents[reached].tolist(), "distance"].to_numpy()
         assert (nearer < named["distance"].to_numpy()[reached]).all()
 

@@ -146,7 +146,7 @@ def test_strings_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tables, "hash_strings", _poor_hash)
     pair = Pair(renumber=True, reuse_ids=True, device="cpu", directed=False)
     pair.insert(["a", "b", "cc", "b"], ["b", "dd", "a", "e"])
-    assert len(pair.graph.ids._table.twins) == 3
+    assert len(pair.graph.core.ids._table.twins) == 3
     pair.insert(["f", "gg"], ["gg", "hhh"])
     assert pair.graph.has_edges((["a", "x", "f"], ["b", "b", "gg"])).tolist() == [True, False, True]
     pair.update("delete_vertices", ["a", "dd", "hhh"])

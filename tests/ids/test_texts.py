@@ -122,14 +122,14 @@ def test_strings_whose_hashes_collide_are_other_vertices(monkeypatch: pytest.Mon
     pair = Pair(renumber=True, reuse_ids=True, device=DEVICE, directed=False)
     pair.insert(["a", "b", "cc", "b"], ["b", "dd", "a", "e"])
     pair.insert(["f", "gg"], ["gg", "hhh"])
-    assert pair.graph.backend.to_host(pair.graph.has_edges((["a", "x", "f"], ["b", "b", "gg"]))).tolist() == [
+    assert pair.graph.core.backend.to_host(pair.graph.has_edges((["a", "x", "f"], ["b", "b", "gg"]))).tolist() == [
         True,
         False,
         True,
     ]
     pair.update("delete_vertices", ["a", "dd", "hhh"])
     pair.insert(["i", "jj"], ["k", "i"])
-    assert pair.graph.backend.to_host(pair.graph.vertex_numbers(["a", "dd", "hhh"])).tolist() == [-1, -1, -1]
+    assert pair.graph.core.backend.to_host(pair.graph.vertex_numbers(["a", "dd", "hhh"])).tolist() == [-1, -1, -1]
     pair.check_queries()
     other = pair.copy()
     pair.update("delete_vertices", ["i", "b"])
@@ -157,7 +157,7 @@ def test_a_refused_batch_leaves_no_string() -> None:
 def test_a_batch_without_memory_leaves_no_string(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = DynamicGraph(renumber=True, device=DEVICE)
     graph.insert_edges((["a", "b"], ["b", "c"]))
-    allocate = graph.backend.empty
+    allocate = graph.core.backend.empty
     for failing in range(100):
         made = 0
 
@@ -169,7 +169,7 @@ def test_a_batch_without_memory_leaves_no_string(monkeypatch: pytest.MonkeyPatch
             return allocate(shape, dtype)
 
         with monkeypatch.context() as patch:
-            patch.setattr(graph.backend, "empty", fail)
+            patch.setattr(graph.core.backend, "empty", fail)
             try:
                 graph.insert_edges((["x" * 100, "y"], ["a", "z"]))
                 break
@@ -184,7 +184,7 @@ def test_a_batch_without_memory_leaves_no_string(monkeypatch: pytest.MonkeyPatch
 def test_integers_are_refused_where_ids_are_strings() -> None:
     graph = DynamicGraph(renumber=True, device=DEVICE)
     graph.insert_edges((["a", "b"], ["b", "c"]))
-    array = graph.backend.asarray(np.array([1, 2]))
+    array = graph.core.backend.asarray(np.array([1, 2]))
     for update in (graph.insert_edges, graph.delete_edges):
         with pytest.raises(InputError, match="`src` has integers; this graph's vertices are strings"):
             update((array, array))

@@ -227,9 +227,9 @@ HOST_KERNELS = [
 HOST_CODE = [
     Mutation(
         "snapshot-outlives-its-version",
-        "dynstore/graph/updates.py",
-        "lease.ended_by = lease.version + 1\n        self._lease = Lease(lease.ended_by)",
-        "self._lease = Lease(lease.version + 1)",
+        "dynstore/graph/core.py",
+        "lease.ended_by = lease.version + 1\n        self.lease = Lease(lease.ended_by)",
+        "self.lease = Lease(lease.version + 1)",
         ("tests/test_snapshot.py", f"{CONTRACT}::TestGpmaPlusOnCpu"),
     ),
     Mutation(
@@ -241,9 +241,9 @@ HOST_CODE = [
     ),
     Mutation(
         "update-that-failed-is-in-the-in-edges",
-        "dynstore/graph/updates.py",
-        "self._forget_in_edges()",
-        "pass",
+        "dynstore/graph/transaction.py",
+        "core.forget_in_edges()\n            raise\n        return Plans(out, into, change)",
+        "pass\n            raise\n        return Plans(out, into, change)",
         (f"{STORES}/test_orientations.py",),
     ),
     Mutation(
@@ -283,9 +283,9 @@ HOST_CODE = [
     ),
     Mutation(
         "interrupt-stops-a-reordering",
-        "dynstore/graph/dynamic.py",
-        "with Uninterrupted():\n                self._out, self._in = out, into",
-        "if True:\n                self._out, self._in = out, into",
+        "dynstore/graph/vertices.py",
+        "with update.writing(None):\n            core.out, core.into = out, into",
+        "if True:\n            core.out, core.into = out, into",
         (f"{STORES}/test_interrupts.py",),
     ),
     Mutation(

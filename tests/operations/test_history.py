@@ -72,7 +72,7 @@ def test_it_answers_as_operas_folded_versions(
         table = opera_table(writes, before, int(queries[0]))
         history = History(backend, on_device(backend, writes), 100, BITS, transposed, mirrored=False)
         vertices = rng.integers(0, SPACE, 12)  # the last one is no vertex
-        slots = (G._in_store() if transposed else G._out).slots
+        slots = G.core.oriented(transposed).slots
         near = history.neighbors_at(slots, backend.asarray(vertices), backend.asarray(queries), placed=True)
         owners, numbers = backend.to_host(near.owners).tolist(), backend.to_host(near.numbers).tolist()
         wanted = [

@@ -268,7 +268,7 @@ def test_no_module_has_the_name_of_what_it_exports() -> None:
         ("graph", "import_module(f'dynstore.adapters.{name}')", "graph is below adapters, and may not name it"),
         ("graph.conversions", "import_module('dynstore.algorithms')", "graph.conversions is below algorithms"),
         ("graph.conversions", "from dynstore.adapters import tables", "graph.conversions is below adapters"),
-        ("graph.tracked", "import_module('dynstore.adapters.arrow')", "graph.tracked is below adapters"),
+        ("graph.core", "import_module('dynstore.adapters.arrow')", "graph.core is below adapters"),
         ("graph", "def f():\n    import cudf", "graph must not name cudf"),
         ("adapters.networkx_info", "def f():\n    import networkx", "adapters.networkx_info must not name networkx"),
         ("stores.merge.store", "def f():\n    import cupy", "stores.merge.store must not name cupy"),

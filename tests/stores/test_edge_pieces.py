@@ -35,7 +35,7 @@ def fill(graph: DynamicGraph, rng: np.random.Generator, name: Any = lambda ids: 
 
 
 def rows_of(graph: DynamicGraph, columns: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return list(zip(*(graph.backend.to_host(column).tolist() for column in columns.values()), strict=True))
+    return list(zip(*(graph.core.backend.to_host(column).tolist() for column in columns.values()), strict=True))
 
 
 @crossed(
@@ -80,7 +80,7 @@ def test_no_table_of_all_edges_is_made(
     graph = make(backend, store)
     fill(graph, rng)
     before = graph.memory_usage()
-    monkeypatch.setattr(type(graph._out), "slots", property(lambda store: pytest.fail("the table was made")))
+    monkeypatch.setattr(type(graph.core.out), "slots", property(lambda store: pytest.fail("the table was made")))
     assert sum(tile["source"].shape[0] for tile in graph.iterate_edges(10)) == graph.number_of_edges()
     assert graph.memory_usage() == before
 

@@ -65,7 +65,7 @@ def test_an_exchange_is_a_deletion_and_then_an_insertion(
 def store(rng: np.random.Generator) -> Store:
     graph = DynamicGraph(store="gpma+", device="cpu")
     graph.insert_edges(pairs_of(rng, 1000, 6000))
-    return graph._out
+    return graph.core.out
 
 
 def batch_of(store: Store, rng: np.random.Generator, count: int) -> EdgeBatch:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dynstore.graph.updates
+import dynstore.graph.core
 import dynstore.interrupts
 from dynstore import DynamicGraph
 from dynstore.interrupts import Uninterrupted
@@ -84,7 +84,7 @@ def test_ctrl_c_while_the_host_waits_for_the_gpu(device, monkeypatch, store: str
     pair = Pair(device=device, store=store, **options)
     src, dst = np.divmod(3 * np.arange(160, dtype=np.int32), 30)
     pair.insert(src, dst)
-    backend = pair.graph.backend
+    backend = pair.graph.core.backend
     for method, batch in (
         ("insert_edges", (src[20::40], dst[20::40] + np.int32(1))),
         ("insert_edges", (np.full(12, 7, np.int32), np.arange(12, dtype=np.int32))),
@@ -102,7 +102,7 @@ def test_ctrl_c_while_an_update_is_written(monkeypatch, method: str, transposed:
     src, dst = np.divmod(3 * np.arange(160, dtype=np.int32), 30)
     pair.insert(src, dst)
     batch = (src[20::40], dst[20::40] + np.int32(method == "insert_edges"))
-    kernels = pair.graph.backend.kernels("dynstore.stores.gpma_plus", "update")
+    kernels = pair.graph.core.backend.kernels("dynstore.stores.gpma_plus", "update")
     name = {"insert_edges": "insert_in_place", "delete_edges": "delete_in_place"}[method]
     assert interrupt(monkeypatch, pair, kernels, name, method, batch) > 0
 
@@ -118,7 +118,7 @@ def test_ctrl_c_before_an_update_has_its_version(
     pair = Pair(device="cpu", renumber=True, reuse_ids=True, transposed=transposed)
     pair.insert([3, 3, 4, 5], [4, 5, 5, 6])
     pair.insert([9, 9, 9, 9], [3, 4, 5, 6])
-    assert interrupt(monkeypatch, pair, dynstore.graph.updates, "Lease", method, *args) == 1
+    assert interrupt(monkeypatch, pair, dynstore.graph.core, "Lease", method, *args) == 1
 
 
 def test_an_interrupt_is_handled_once_at_the_end_of_the_outermost_block() -> None:

@@ -23,7 +23,7 @@ def twins(device):
     def make(**options):
         columns = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
         graph = DynamicGraph(device=device, merge_cost=0.0, **options)
-        graph.insert_edges(tuple(map(graph.backend.asarray, columns)), default_weight=1.0)
+        graph.insert_edges(tuple(map(graph.core.backend.asarray, columns)), default_weight=1.0)
         twin = graph.copy()
         return graph, plan_updates(twin)
 
@@ -38,7 +38,7 @@ def insert_into_both(launches, sorts):
     """
 
     def insert(graph, twin, src, dst, *weights):
-        edges = *(graph.backend.asarray(np.array(column, np.int32)) for column in (src, dst)), *weights
+        edges = *(graph.core.backend.asarray(np.array(column, np.int32)) for column in (src, dst)), *weights
         launches.clear()
         sorts.clear()
         report = graph.insert_edges(edges)
@@ -111,13 +111,13 @@ def test_a_new_vertex_that_there_is_no_memory_for_leaves_no_trace(twins, monkeyp
             patch.setattr(SlotArrays, "with_vertices", fail)
         else:
             patch.setattr("dynstore.stores.pma.store.most_in_place", lambda *_: 0)  # the device refuses
-            patch.setattr(type(graph._out), "_plan_merge", fail)
+            patch.setattr(type(graph.core.out), "_plan_merge", fail)
         with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
-            graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))
+            graph.insert_edges((graph.core.backend.asarray(src), graph.core.backend.asarray(dst)))
     assert same_arrays(host_arrays(graph.snapshot()), before)
     assert (graph.version, graph.vertex_ids().tolist()) == (version, ids)
     check_graph(graph)
-    assert graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst))).inserted == 2
+    assert graph.insert_edges((graph.core.backend.asarray(src), graph.core.backend.asarray(dst))).inserted == 2
     check_graph(graph)
 
 
@@ -133,7 +133,7 @@ def test_tables_of_slabs_take_new_vertices_at_once(device, launches, renumber):
     ):
         columns = np.array(src, np.int32), np.array(dst, np.int32)
         launches.clear()
-        assert graph.insert_edges(tuple(map(graph.backend.asarray, columns))) == twin.insert_edges(columns)
+        assert graph.insert_edges(tuple(map(graph.core.backend.asarray, columns))) == twin.insert_edges(columns)
         assert graph.vertex_ids().tolist() == twin.vertex_ids().tolist()
         assert launches.count("k_insert_batch") == times
         check_graph(graph)
@@ -147,11 +147,13 @@ def test_new_vertices_share_the_scratch_of_the_last_ones(device, monkeypatch):
     monkeypatch.setattr(Backend, "arena", lambda *args, **kwargs: (made.append(args), arena(*args, **kwargs))[1])
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph(device=device, merge_cost=0.0)
-    graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))
+    graph.insert_edges((graph.core.backend.asarray(src), graph.core.backend.asarray(dst)))
     for step in range(8):
         first = 20_000 + 20 * step
         made.clear()
-        graph.insert_edges(tuple(graph.backend.asarray(np.array(ids, np.int32)) for ids in ([3, first], [first, 4])))
+        graph.insert_edges(
+            tuple(graph.core.backend.asarray(np.array(ids, np.int32)) for ids in ([3, first], [first, 4]))
+        )
         assert graph.number_of_vertices() == first + 1
         kept = [args for args in made if len(args) > 5]  # an insertion's
         assert (len(kept) > 0) == (step == 0)

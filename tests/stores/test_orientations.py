@@ -44,7 +44,7 @@ def test_slots_are_those_that_planned_updates_write(device, exported, options):
     )
     graph.snapshot(transposed=True)
     twin = graph.copy()
-    log = plan_updates(twin).follow()
+    log = plan_updates(twin).core.follow()
     for method, batch in (
         ("insert_edges", BATCH),
         ("delete_edges", BATCH),
@@ -113,7 +113,7 @@ def test_in_edges_of_an_update_that_failed_cannot_be_read(device, monkeypatch):
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(graph._out), "plan_insert", fail)
+        patch.setattr(type(graph.core.out), "plan_insert", fail)
         with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
             graph.insert_edges(BATCH)
     assert same_arrays(arrays, host_arrays(before))

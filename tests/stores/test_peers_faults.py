@@ -49,7 +49,7 @@ def test_hornet_part_of_a_large_batch_skipped(at: Bench) -> None:
     pair = at.pair()
     src, dst = np.divmod(np.random.default_rng(0).permutation(at.large), 97)
     assert pair.insert(src, dst).inserted == at.large
-    assert pair.graph.backend.to_host(pair.graph.has_edges((src, dst))).all()
+    assert pair.graph.core.backend.to_host(pair.graph.has_edges((src, dst))).all()
     assert pair.delete(src, dst).deleted == at.large
 
 
@@ -116,7 +116,7 @@ def test_slaballoc_waits_for_ever_when_the_pool_is_empty(at: Bench, monkeypatch:
 
     src, dst = np.divmod(np.arange(200), 20)
     with monkeypatch.context() as patch:
-        patch.setattr(pair.graph.backend, "empty", nothing_left)
+        patch.setattr(pair.graph.core.backend, "empty", nothing_left)
         with pytest.raises(MemoryError, match="pool is empty"):
             pair.graph.insert_edges((src, dst))
     pair.check()
@@ -169,7 +169,7 @@ def test_gpma_no_sentinel_keys_among_the_ids(at: Bench) -> None:
     pair.delete([0], [2])
     host = host_arrays(pair.graph.snapshot())
     assert max(host["indices"].max(), host["sources"].max()) <= 3
-    held = pair.graph.backend.to_host(pair.graph.has_edges(([2**31 - 2], [2**31 - 2])))
+    held = pair.graph.core.backend.to_host(pair.graph.has_edges(([2**31 - 2], [2**31 - 2])))
     assert held.tolist() == [False]
 
 
@@ -180,7 +180,7 @@ def test_lpma_point_deletes_and_duplicates(at: Bench) -> None:
         pair.insert([0], [v])
     pair.delete([0], [1])
     pair.delete([0], [1])
-    assert pair.graph.backend.to_host(pair.graph.neighbors(0)).tolist() == [2, 3]
+    assert pair.graph.core.backend.to_host(pair.graph.neighbors(0)).tolist() == [2, 3]
 
 
 def test_lpma_ids_of_more_than_22_bits(at: Bench) -> None:
@@ -190,7 +190,7 @@ def test_lpma_ids_of_more_than_22_bits(at: Bench) -> None:
     large = (1 << 22) + 77
     pair.graph.insert_edges(([large, 1], [3, large]))
     assert pair.graph.number_of_vertices() == large + 1
-    assert pair.graph.backend.to_host(pair.graph.neighbors(large)).tolist() == [3]
+    assert pair.graph.core.backend.to_host(pair.graph.neighbors(large)).tolist() == [3]
     assert live_edges(pair.graph.snapshot()) == {(large, 3): 1.0, (1, large): 1.0}
 
 
@@ -207,10 +207,10 @@ def test_lpma_a_sparse_root_is_no_failure(at: Bench) -> None:
 
 def test_lpma_too_many_slots_are_an_error(at: Bench) -> None:
     """It printed a line and went on."""
-    store = at.pair().graph._out
+    store = at.pair().graph.core.out
     with pytest.raises(LimitError, match='vertex_dtype="int64"'):
         store._check_num_slots(2**31)
-    at.pair(vertex_dtype="int64").graph._out._check_num_slots(2**31)
+    at.pair(vertex_dtype="int64").graph.core.out._check_num_slots(2**31)
 
 
 def test_meerkat_weighted_inserts_not_unique(at: Bench) -> None:
@@ -232,7 +232,7 @@ def test_meerkat_degrees_stay_zero(at: Bench) -> None:
 def test_gunrock_unweighted_graphs_are_stubs_that_succeed(at: Bench) -> None:
     pair = at.pair(weighted=False)
     assert pair.insert([0, 1], [1, 2]).inserted == 2
-    assert pair.graph.backend.to_host(pair.graph.has_edges(([0, 1], [1, 2]))).all()
+    assert pair.graph.core.backend.to_host(pair.graph.has_edges(([0, 1], [1, 2]))).all()
 
 
 def test_faimgraph_pool_sized_by_the_average_degree(at: Bench) -> None:

@@ -29,7 +29,7 @@ def graph(request: pytest.FixtureRequest, backend: Any) -> DynamicGraph:
 
 
 def weights_of(graph: DynamicGraph, *edges: tuple[int, int]) -> list[float]:
-    return graph.backend.to_host(graph.edge_weights(tuple(map(list, zip(*edges, strict=True))))).tolist()
+    return graph.core.backend.to_host(graph.edge_weights(tuple(map(list, zip(*edges, strict=True))))).tolist()
 
 
 def test_a_sum_with_the_stored_weight_may_be_infinite_and_stays_so(graph: DynamicGraph) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import dynstore
 from dynstore import DynamicGraph
+from dynstore.graph.core import GraphCore
 from dynstore.stores import STORES
 from tests.crossed import in_turn
 
@@ -151,13 +152,13 @@ def test_many_reads_beside_reads_are_right(store: str, rng: np.random.Generator)
         check_reads(graph, model)
         if step % 10 == 9:
             graph = graph.copy()
-            graph._in = None  # the next reads make the in-edges again
+            graph.core.into = None  # the next reads make the in-edges again
 
 
 def test_in_edges_are_made_once(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     made = []
-    make = DynamicGraph._store_of
-    monkeypatch.setattr(DynamicGraph, "_store_of", lambda self, batch: (made.append(1), make(self, batch))[1])
+    make = GraphCore.store_of
+    monkeypatch.setattr(GraphCore, "store_of", lambda self, batch: (made.append(1), make(self, batch))[1])
     graph = DynamicGraph(device="cpu")
     graph.insert_edges(tuple(rng.integers(0, NUM_VERTICES, (2, 3000))))
     read_together(lambda: graph.predecessors(1), lambda: graph.snapshot(transposed=True))

@@ -21,7 +21,7 @@ BY_ROWS: dict[str, Any] = {**PARTITIONED, "insert_tile_slots": 0, "delete_tile_s
 
 def retune(graph: DynamicGraph, **sizes: Any) -> DynamicGraph:
     """Have a graph's updates choose their paths by other sizes from now on, as if made so; return the graph."""
-    stores: list[Any] = [graph._out, graph._in]
+    stores: list[Any] = [graph.core.out, graph.core.into]
     for store in stores:
         if store is not None:
             tuning = replace(store.options.tuning, **sizes)

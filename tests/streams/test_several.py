@@ -10,6 +10,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph, Stream, Window
 from dynstore.errors import InputError, InputTypeError, OutOfMemoryError
+from dynstore.graph.transaction import Transaction
 from tests.conftest import DEVICES
 from tests.streams.scripted import Scripted, pairs_of
 
@@ -73,23 +74,26 @@ def test_answers_are_of_one_version() -> None:
 @pytest.mark.parametrize("windowed", [False, True])
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_fails_in_one_graph_is_done_in_none(place: int, deletes: bool, windowed: bool, device: str) -> None:
+def test_what_fails_in_one_graph_is_done_in_none(
+    place: int, deletes: bool, windowed: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graphs: list[Any] = [DynamicGraph(device=device, renumber=True) for _ in range(3)]
     windows = [Window(G, 100) for G in graphs] if windowed else graphs
     good = {"source": np.arange(5), "destination": np.arange(5) + 1, "op": ["+"] * 5}
     bad = {"source": np.array([7, 0]), "destination": np.array([8, 1]), "op": ["+", "-" if deletes else "+"]}
     source, failing = Scripted(good, bad, ends=True), graphs[place]
-    make = type(failing)._batch
+    make = Transaction.batch_of
     calls = 0
 
-    def fails(*given: Any) -> Any:  # in the middle of an update, as memory may
+    def fails(update: Transaction, *given: Any) -> Any:  # in the middle of an update, as memory may
         nonlocal calls
-        calls += 1
-        if failing.version:
-            raise OutOfMemoryError("none is left")
-        return make(failing, *given)
+        if update.core is failing.core:
+            calls += 1
+            if failing.version:
+                raise OutOfMemoryError("none is left")
+        return make(update, *given)
 
-    failing._batch = fails  # type: ignore[method-assign]
+    monkeypatch.setattr(Transaction, "batch_of", fails)
     stream = Stream(
         graphs[0], source, windows[0] if windowed else None, also=windows[1:] if windowed else graphs[1:], batch_edges=5
     )
@@ -100,7 +104,7 @@ def test_what_fails_in_one_graph_is_done_in_none(place: int, deletes: bool, wind
     assert [pairs_of(G) for G in graphs] == [{(row, row + 1) for row in range(5)}] * 3
     if windowed:
         assert [len(window) for window in windows] == [5] * 3
-    del failing._batch
+    monkeypatch.undo()
     Stream(graphs[0], [bad], windows[0] if windowed else None, also=windows[1:] if windowed else graphs[1:]).run()
     assert [pairs_of(G) for G in graphs] == [pairs_of(graphs[0])] * 3
     assert (7, 8) in pairs_of(graphs[0])

@@ -169,7 +169,7 @@ def test_a_stream_on_each_device(device: str, rng: np.random.Generator) -> None:
         other.slide((src[rows], dst[rows], weights[rows]), time=times[rows])
     mine, wanted = (each.edge_columns() for each in (G, H))
     for name, column in wanted.items():
-        np.testing.assert_array_equal(G.backend.to_host(mine[name]), column)
+        np.testing.assert_array_equal(G.core.backend.to_host(mine[name]), column)
     assert device == "cuda-sim" or answers[-1].version == G.version
 
 

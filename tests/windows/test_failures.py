@@ -38,15 +38,15 @@ def state_of(window: Window) -> Any:
     G, pairs, rows = window.graph, window._pairs, window._rows
     assert pairs is not None
     assert rows is not None
-    held = [np.asarray(G.backend.to_host(array)) for array in (pairs.keys, pairs.counts, pairs.table.held)]
+    held = [np.asarray(G.core.backend.to_host(array)) for array in (pairs.keys, pairs.counts, pairs.table.held)]
     used = np.flatnonzero(held[1])
     table = {int(held[0][slot]): (int(held[1][slot]), *held[2][slot : slot + 1].tolist()) for slot in used}
-    columns = {name: G.backend.to_host(rows.column(name)).tolist() for name in rows.columns}
+    columns = {name: G.core.backend.to_host(rows.column(name)).tolist() for name in rows.columns}
     columns["slots"] = [int(held[0][slot]) for slot in columns["slots"]]
     if pairs.latest is not None:
-        latest = G.backend.to_host(pairs.latest)
+        latest = G.core.backend.to_host(pairs.latest)
         columns["latest"] = sorted((int(held[0][slot]), int(latest[slot])) for slot in used)
-    ids = [G.backend.to_host(column).tolist() for name, column in G.edge_columns().items() if name == "id"]
+    ids = [G.core.backend.to_host(column).tolist() for name, column in G.edge_columns().items() if name == "id"]
     return named_edges(G), G.version, G.number_of_vertices(), len(window), window._newest, table, columns, ids
 
 
@@ -70,7 +70,7 @@ class Stream:
             columns.append(weights)
         if self.G.edge_dtypes:
             columns.append(np.arange(src.size) + self.clock)
-        return tuple(self.G.backend.asarray(column) for column in columns)
+        return tuple(self.G.core.backend.asarray(column) for column in columns)
 
     def slide(self, *columns: np.ndarray) -> None:
         self.slide_edges(self.on_device(*columns), columns[0])
@@ -86,7 +86,7 @@ def test_an_allocation_or_a_kernel_that_fails(
     monkeypatch: pytest.MonkeyPatch, device: str, by: str, keep: str, weighted: bool, options: Any, what: str
 ) -> None:
     stream = Stream(by, keep, weighted, device, directed=False, **options)
-    before, batch, backend = state_of(stream.window), stream.batch(), stream.G.backend
+    before, batch, backend = state_of(stream.window), stream.batch(), stream.G.core.backend
     edges = stream.on_device(*batch)
     for n in range(300):
         with monkeypatch.context() as patch:
@@ -150,8 +150,8 @@ def test_ids_of_another_dtype(device: str) -> None:
     window = Window(G, 3)
     for rows in (([0, 2**40], [1, 1]), ([0, 2], [1, -1])):
         with pytest.raises((InputError, LimitError)):
-            window.slide(tuple(G.backend.asarray(np.array(column)) for column in rows))
-    window.slide(tuple(G.backend.asarray(np.array(column)) for column in ([0, 2], [1, 1])))
+            window.slide(tuple(G.core.backend.asarray(np.array(column)) for column in rows))
+    window.slide(tuple(G.core.backend.asarray(np.array(column)) for column in ([0, 2], [1, 1])))
     assert sorted(named_edges(G)) == [(0, 1), (2, 1)]
 
 

@@ -194,7 +194,7 @@ def test_a_slide_that_fails_leaves_columns_and_times(keep: Any, backend_name: st
     with pytest.raises(InputError):
         window.slide(([0, 1], [1, -2], *weights, [3, 4]), time=[9, 9])
     window.slide(([0, 1], [1, 2], *weights, [5, 6]), time=[7, 4])  # the second one is late
-    columns = {name: G.backend.to_host(column).tolist() for name, column in G.edge_columns().items()}
+    columns = {name: G.core.backend.to_host(column).tolist() for name, column in G.edge_columns().items()}
     assert columns["id"] == [5, 2]
     assert columns["weight"] == ([2.0, 4.0] if keep == "sum" else [2.0, 2.0])
 
@@ -297,7 +297,7 @@ def test_a_slide_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
             pair.slide(batch_of(rng, 9, 10 * step, names=True, late=4))
             state = named_edges(pair.G), pair.G.version, len(pair.window)
             with monkeypatch.context() as patch:
-                kind, left = type(pair.G._out), [MemoryError("none left")]
+                kind, left = type(pair.G.core.out), [MemoryError("none left")]
                 plan = kind.plan_insert
 
                 def plan_once(*batch: Any, plan: Any = plan, left: Any = left) -> Any:
@@ -340,7 +340,7 @@ def test_a_window_does_not_keep_its_graph_from_another() -> None:
     del window
     assert Window(G, 3).slide([(0, 1)]).entered == 1
     assert twin.number_of_edges() == 1
-    assert twin.attached_window() is None
+    assert twin.core.attached_window() is None
 
 
 def test_after_clear_times_may_start_again() -> None:

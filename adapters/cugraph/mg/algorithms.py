@@ -206,9 +206,9 @@ def _run(name: str, G: ShardedGraph, transposed: bool, options: dict[str, Any]) 
 
 def _frame_of(G: ShardedGraph, vertices: Any, **columns: Any) -> Frame:
     """Return values of vertices as a frame, in the order of the graph's rows."""
-    shard, backend = G.shard, G.shard.backend
+    shard, backend = G.shard, G.shard.core.backend
     order = backend.xp.argsort(vertices)
     numbers = vertices[order].astype(shard.vertex_dtype)
-    ids = shard.ids.column(shard.number_of_vertices(), frame_library(backend, shard.frames), numbers)
+    ids = shard.core.ids.column(shard.number_of_vertices(), frame_library(backend, shard.core.frames), numbers)
     ordered = {name: column[order] for name, column in columns.items()}
-    return make_frame(backend, {"vertex": ids, **ordered}, shard.frames)
+    return make_frame(backend, {"vertex": ids, **ordered}, shard.core.frames)

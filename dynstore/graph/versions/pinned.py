@@ -14,10 +14,10 @@ from dynstore.batches.sorted import EdgeBatch
 from dynstore.batches.turning import transpose_pieces
 from dynstore.bits import full_words, unpack_bits
 from dynstore.errors import StaleSnapshotError
+from dynstore.graph.core import MIN_KEPT
 from dynstore.graph.delta import merge_changes
-from dynstore.graph.tracked import MIN_KEPT
 from dynstore.graph.versions.undo import UndoLog, UndoTable
-from dynstore.graph.versions.view import GraphView, ShownStore, copy_store, empty_store
+from dynstore.graph.versions.view import GraphView, ShownStore, ViewCore, copy_store, empty_store
 from dynstore.ids.pinned import PinnedIds, pin_ids
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import Lease
@@ -26,10 +26,11 @@ from dynstore.stores.table.selection import count_before, select
 from dynstore.stores.table.slots import SlotArrays
 
 if TYPE_CHECKING:
-    from dynstore.graph.state import States
+    from dynstore.graph.core import GraphCore
+    from dynstore.graph.local import LocalGraph
     from dynstore.typing import Array
 
-__all__ = ["PinnedGraph", "PinnedInStore", "PinnedStore", "Released", "pin_version"]
+__all__ = ["PinnedCore", "PinnedGraph", "PinnedInStore", "PinnedStore", "Released", "pin_version"]
 
 
 class PinnedStore(ShownStore):
@@ -39,21 +40,21 @@ class PinnedStore(ShownStore):
     neither.
     """
 
-    def __init__(self, graph: States) -> None:
-        super().__init__(graph._out)
-        self._graph: States | None = graph
-        self._guard = graph._lock
-        self._num_vertices, self._num_edges = graph._out.num_vertices, graph._out.num_edges
-        self.ids = pin_ids(graph.ids, self._num_vertices, graph._lock)
+    def __init__(self, core: GraphCore) -> None:
+        super().__init__(core.out)
+        self._graph: GraphCore | None = core
+        self._guard = core.lock
+        self._num_vertices, self._num_edges = core.out.num_vertices, core.out.num_edges
+        self.ids = pin_ids(core.ids, self._num_vertices, core.lock)
         self._flat: Store | None = None
         self._table: UndoTable | None = None  # of the changes before the link
         self._work = 0  # the edges of all tables so far
-        log = _log_of(graph)
+        log = _log_of(core)
         self._log: UndoLog | None = log
         self._link, self.mark = log.last, log.num_edges
         log.versions.add(self)
-        if graph._records is not None:
-            graph._records.holders.add(self)
+        if core.records is not None:
+            core.records.holders.add(self)
 
     @property
     def num_vertices(self) -> int:
@@ -70,7 +71,7 @@ class PinnedStore(ShownStore):
         if self._flat is None:
             with self._guard:
                 if self._graph is not None and not self._is_read_often():
-                    found, table = self._graph._out.look_up(src, dst), self._undone()
+                    found, table = self._graph.out.look_up(src, dst), self._undone()
                     return found if table is None or not src.shape[0] else table.correct(src, dst, *found)
         return self.copied().look_up(src, dst)
 
@@ -78,7 +79,7 @@ class PinnedStore(ShownStore):
         if self._flat is None:
             with self._guard:
                 if self._graph is not None and not self._is_read_often():
-                    row, table = self._graph._out.row(number), self._undone()
+                    row, table = self._graph.out.row(number), self._undone()
                     return row if table is None else table.correct_row(number, row)
         return self.copied().row(number)
 
@@ -87,7 +88,7 @@ class PinnedStore(ShownStore):
         if self._flat is not None:
             return None
         with self._guard:
-            into = None if self._graph is None else self._graph._in
+            into = None if self._graph is None else self._graph.into
             if into is None or self._is_read_often():
                 return None
             row, table = into.row(number), self._undone()
@@ -142,7 +143,7 @@ class PinnedStore(ShownStore):
             assert self._graph is not None
             assert self._log is not None
             before = [] if self._table is None else [self._table.change]
-            change = merge_changes(self.backend, before + changes, self._graph._out.num_vertices)
+            change = merge_changes(self.backend, before + changes, self._graph.out.num_vertices)
             self._table = UndoTable(self.backend, change)
             self._work += change.num_edges
             self._link = self._log.last
@@ -151,7 +152,7 @@ class PinnedStore(ShownStore):
     def _copy(self) -> Store:
         assert self._graph is not None
         backend, table = self.backend, self._undone()
-        slots = self._graph._out.slots
+        slots = self._graph.out.slots
         self.memory = slots.memory  # the graph may have moved since
         mask = unpack_bits(backend, slots.valid, slots.num_slots)
         if table is not None:
@@ -230,6 +231,15 @@ class Released:
         return {}
 
 
+class PinnedCore(ViewCore):
+    """The core of a pin."""
+
+    out: PinnedStore
+
+    def _make_in_store(self) -> Store:
+        return PinnedInStore(self.out)
+
+
 class PinnedGraph(GraphView):
     """One version of a graph, readable while the graph is updated; :meth:`DynamicGraph.pin` returns it.
 
@@ -245,24 +255,20 @@ class PinnedGraph(GraphView):
     2 [ True] 1
     """
 
-    _out: PinnedStore
-
-    def __init__(self, graph: States, store: PinnedStore) -> None:
-        super().__init__(graph, store, Lease(graph.version), graph.number_of_edges())
-        self.ids = store.ids
-        if self._records is not None:
-            self._records = self._records.held_by(store)
-        if graph.has_in_edges:
-            self._in = PinnedInStore(store)
+    def __init__(self, graph: LocalGraph, store: PinnedStore) -> None:
+        core = PinnedCore(graph.core, store, Lease(graph.version), graph.number_of_edges())
+        super().__init__(core, type(graph))
+        core.ids = store.ids
+        if core.records is not None:
+            core.records = core.records.held_by(store)
+        if graph.core.into is not None:
+            core.into = PinnedInStore(store)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.release()
-
-    def _make_in_store(self) -> Store:
-        return PinnedInStore(self._out)
 
     def materialize(self) -> None:
         """Copy the version now, if there is no copy yet. From then on reads need neither the graph nor its lock.
@@ -280,27 +286,29 @@ class PinnedGraph(GraphView):
         A read that another thread is making meanwhile returns what it would have, or raises this error. Deleting the
         pin does the same. Snapshots, windows and tables of the pin stay readable.
         """
-        with self._out.lock if isinstance(self._out, PinnedStore) else nullcontext():  # no snapshot is made meanwhile
-            self._out = self.ids = self._records = cast("Any", Released(self.version))
-            self._in, self._views = None, {}
+        core = self.core
+        with core.out.lock if isinstance(core.out, PinnedStore) else nullcontext():  # no snapshot is made meanwhile
+            core.out = core.ids = core.records = cast("Any", Released(self.version))
+            core.into, core.views = None, {}
 
 
-def pin_version(graph: States) -> PinnedGraph:
+def pin_version(graph: LocalGraph) -> PinnedGraph:
     """Pin the present version of a graph."""
-    with graph._lock:
-        store = graph._pinned.get(graph.version)
+    core = graph.core
+    with core.lock:
+        store = core.pinned.get(graph.version)
         if not isinstance(store, PinnedStore):
             with MemoryChecked("pin"):
-                store = PinnedStore(graph)
-            graph._pinned[graph.version] = store
+                store = PinnedStore(core)
+            core.pinned[graph.version] = store
         return PinnedGraph(graph, store)
 
 
-def _log_of(graph: States) -> UndoLog:
+def _log_of(core: GraphCore) -> UndoLog:
     """Return the log that the pins of a graph follow; if there is none, begin one."""
-    log = None if graph._undo is None else graph._undo()
+    log = None if core.undo is None else core.undo()
     if log is None:
         log = UndoLog()
-        graph._undo = ref(log)
-        graph._logs.add(ref(log, graph._logs.discard))
+        core.undo = ref(log)
+        core.add_log(log)
     return log

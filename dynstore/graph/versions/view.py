@@ -12,9 +12,10 @@ import numpy as np
 from dynstore.arguments import check_number
 from dynstore.bits import pack_bits, unpack_bits
 from dynstore.errors import InputError, InputTypeError, StaleSnapshotError
-from dynstore.graph.conversions import Tables
+from dynstore.graph.core import GraphCore
+from dynstore.graph.local import LocalGraph
 from dynstore.graph.records import TIME
-from dynstore.graph.saving import Savable
+from dynstore.graph.state import graph_of_state, part_of
 from dynstore.input.times import is_dated, read_time
 from dynstore.interrupts import MemoryChecked
 from dynstore.locks import Lock
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.batches.sorted import EdgeBatch
-    from dynstore.graph.state import Reading
     from dynstore.snapshot import Lease
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["REFUSED", "FixedStore", "GraphView", "ShownStore", "Timed", "copy_store", "empty_store"]
+__all__ = ["REFUSED", "FixedStore", "GraphView", "ShownStore", "ViewCore", "copy_store", "empty_store", "window_of"]
 
 
 # What a DynamicGraph can do and a view cannot.
@@ -121,78 +121,84 @@ def copy_store(store: Store, batch: EdgeBatch, num_vertices: int) -> Store:
     return flat
 
 
-class Timed(Savable):
-    """The part of graphs and their views that shows the edges of some time."""
+class ViewCore(GraphCore):
+    """The core of a view: that of a graph, with other edges and a version of its own.
 
-    def window(self, start: Any = None, end: Any = None) -> GraphView:
-        """Return a view of the edges with ``start <= time < end``.
+    Parameters
+    ----------
+    core : GraphCore
+        Of the graph, or of another view of it.
+    out : Store
+        The edges by source.
+    lease : Lease
+        The version that the view shows.
+    num_edges : int
+    make_in : callable
+        It returns the edges by destination, or None if they are made from ``out``.
+    """
 
-        The graph has to keep times (``timestamps``). The view shares the graph's memory, and adds one bit for each
-        slot. Like a snapshot, it can be read until the graph's next update.
+    def __init__(
+        self,
+        core: GraphCore,
+        out: Store,
+        lease: Lease,
+        num_edges: int,
+        make_in: Callable[[], Store | None] = lambda: None,
+    ) -> None:
+        self.__dict__.update(core.__dict__)
+        self.begin_alone(lease.version)
+        self.out, self.into, self.lease, self.num_edges = out, None, lease, num_edges
+        self._make_in = make_in
 
-        Parameters
-        ----------
-        start, end : int, float or date-time, optional
-            In the unit of the edges' times. None means no bound. Date-times count as nanoseconds since 1970, in UTC.
+    def _make_in_store(self) -> Store:
+        store = self._make_in()
+        return super()._make_in_store() if store is None else store
 
-        Returns
-        -------
-        GraphView
-            All vertices are in it.
+    def store_of(self, batch: EdgeBatch) -> Store:
+        return copy_store(self.out, batch, self.num_vertices)
 
-        Raises
-        ------
-        InputError
-            If edges have no time, or ``end`` is below ``start``.
-        OutOfMemoryError
-            If there is no memory for a pass over all times.
 
-        Examples
-        --------
-        >>> import dynstore
-        >>> G = dynstore.DynamicGraph(timestamps="int64", device="cpu")
-        >>> _ = G.insert_edges(([0, 1, 2], [1, 2, 3], [10, 20, 30]))
-        >>> G.window(10, 30).edge_table()
-           source  destination  time
-        0       0            1    10
-        1       1            2    20
-        """
-        given = {"start": start, "end": end}
-        start, end = _read_bound("start", start), _read_bound("end", end)
-        if TIME not in self.edge_dtypes:
-            raise InputError("window: the graph keeps no times; make it with timestamps='int64'")
-        assert self._records is not None
-        for name, bound in (("start", start), ("end", end)):
-            if bound is not None:
-                self._records.check_time("window", name, bound, is_dated(given[name]))
-        if start is not None and end is not None and end < start:
-            raise InputError(f"window: start is {start}, end is {end}; wanted an end from {start} on")
-        lease, xp = self._lease, self.backend.xp
+def window_of(graph: LocalGraph, start: Any, end: Any) -> GraphView:
+    """Return a view of the edges of some time; see :meth:`dynstore.DynamicGraph.window`."""
+    core, given = graph.core, {"start": start, "end": end}
+    start, end = _read_bound("start", start), _read_bound("end", end)
+    if TIME not in core.edge_dtypes:
+        raise InputError("window: the graph keeps no times; make it with timestamps='int64'")
+    assert core.records is not None
+    for name, bound in (("start", start), ("end", end)):
+        if bound is not None:
+            core.records.check_time("window", name, bound, is_dated(given[name]))
+    if start is not None and end is not None and end < start:
+        raise InputError(f"window: start is {start}, end is {end}; wanted an end from {start} on")
+    lease = core.lease
 
-        def shown(store: Store) -> FixedStore:
-            return FixedStore(store, self._between(store.slots, start, end), lease)
+    def shown(store: Store) -> FixedStore:
+        return FixedStore(store, _between(core, store.slots, start, end), lease)
 
-        with MemoryChecked("window"):
-            out = shown(self._out)
-            slots = out.slots
-            num_edges = slots.num_edges
-            if not self._directed:
-                num_edges = int(xp.count_nonzero(self._held(slots) & (slots.src <= slots.dst)))
-        return GraphView(self, out, lease, num_edges, lambda: None if self._in is None else shown(self._in))
+    with MemoryChecked("window"):
+        out = shown(core.out)
+        slots = out.slots
+        num_edges = slots.num_edges
+        if not core.directed:
+            num_edges = int(core.backend.xp.count_nonzero(_held(core, slots) & (slots.src <= slots.dst)))
+    view = ViewCore(core, out, lease, num_edges, lambda: None if core.into is None else shown(core.into))
+    return GraphView(view, getattr(graph, "_graph_type", type(graph)))
 
-    def _held(self, slots: SlotArrays) -> Array:
-        return unpack_bits(self.backend, slots.valid, slots.num_slots)
 
-    def _between(self, slots: SlotArrays, start: float | None, end: float | None) -> SlotArrays:
-        """Return slots that hold only the edges of some time."""
-        assert self._records is not None
-        times, chosen = self._records.column(TIME, slots.weights), self._held(slots)
-        if start is not None:
-            chosen &= _not_below(times, start)
-        if end is not None:
-            chosen &= ~_not_below(times, end)
-        valid, num_edges = pack_bits(self.backend, chosen), int(self.backend.xp.count_nonzero(chosen))
-        return replace(slots, valid=valid, num_edges=num_edges, scratch=ScratchCache())
+def _held(core: GraphCore, slots: SlotArrays) -> Array:
+    return unpack_bits(core.backend, slots.valid, slots.num_slots)
+
+
+def _between(core: GraphCore, slots: SlotArrays, start: float | None, end: float | None) -> SlotArrays:
+    """Return slots that hold only the edges of some time."""
+    assert core.records is not None
+    times, chosen = core.records.column(TIME, slots.weights), _held(core, slots)
+    if start is not None:
+        chosen &= _not_below(times, start)
+    if end is not None:
+        chosen &= ~_not_below(times, end)
+    valid, num_edges = pack_bits(core.backend, chosen), int(core.backend.xp.count_nonzero(chosen))
+    return replace(slots, valid=valid, num_edges=num_edges, scratch=ScratchCache())
 
 
 def _not_below(times: Array, bound: float) -> Array:
@@ -212,7 +218,7 @@ def _read_bound(name: str, bound: Any) -> float | None:
     return None if bound is None else read_time("window", name, bound)
 
 
-class GraphView(Tables, Timed):
+class GraphView(LocalGraph):
     """A read-only graph: :meth:`DynamicGraph.window` and :meth:`DynamicGraph.pin` return one.
 
     It has the queries and conversions of :class:`DynamicGraph`, and all algorithms take it. Updates of it raise
@@ -234,21 +240,9 @@ class GraphView(Tables, Timed):
     3       3  2147483647           -1
     """
 
-    def __init__(
-        self,
-        graph: Reading,
-        out: Store,
-        lease: Lease,
-        num_edges: int,
-        make_in: Callable[[], Store | None] = lambda: None,
-    ) -> None:
-        self._graph_type: Any = getattr(graph, "_graph_type", type(graph))
-        self.backend, self.ids, self.frames = graph.backend, graph.ids, graph.frames
-        self.vertex_dtype, self.weight_dtype, self.store_name = graph.vertex_dtype, graph.weight_dtype, graph.store_name
-        self._directed, self._weighted, self._records = graph._directed, graph._weighted, graph._records
-        self._store_options, self._memory, self._spills = graph._store_options, graph._memory, graph._spills
-        self._out, self._in, self._make_in = out, None, make_in
-        self._lease, self._num_edges, self._views = lease, num_edges, {}
+    def __init__(self, core: GraphCore, graph_type: Any) -> None:
+        super().__init__(core)
+        self._graph_type = graph_type  # of the graphs that are made of the view
 
     def __repr__(self) -> str:
         try:
@@ -264,6 +258,21 @@ class GraphView(Tables, Timed):
         self.number_of_vertices()  # raises where the view cannot be read any more
         return super().number_of_edges()
 
+    def window(self, start: Any = None, end: Any = None) -> GraphView:
+        """Return a view of the edges with ``start <= time < end``; see :meth:`DynamicGraph.window`.
+
+        Parameters
+        ----------
+        start, end : int, float or date-time, optional
+            In the unit of the edges' times. None means no bound.
+
+        Returns
+        -------
+        GraphView
+            All vertices are in it.
+        """
+        return window_of(self, start, end)
+
     def copy(self) -> Any:
         """Return a new, independent graph of the view's edges, with all its vertices.
 
@@ -272,7 +281,7 @@ class GraphView(Tables, Timed):
         DynamicGraph
             Of the view's version.
         """
-        return self._graph_type._of_state(self._state(), self.device)
+        return graph_of_state(self._graph_type, self.core.state(), self.device)
 
     def subgraph(self, vertices: Any) -> Any:
         """Return a new, independent graph of the edges among some vertices; see :meth:`DynamicGraph.subgraph`.
@@ -287,7 +296,7 @@ class GraphView(Tables, Timed):
         DynamicGraph
             At version 0.
         """
-        return self._graph_type._of_state(self._part(vertices), self.device)
+        return graph_of_state(self._graph_type, part_of(self.core, vertices), self.device)
 
     def memory_usage(self) -> dict[str, int]:
         """Return the bytes that the view takes in addition to its graph, by part and in "total".
@@ -297,17 +306,11 @@ class GraphView(Tables, Timed):
         dict of int
             Parts of in-edges begin with ``in_``.
         """
-        parts = self._out.memory_usage()
-        if self._in is not None:
-            parts |= {f"in_{part}": size for part, size in self._in.memory_usage().items()}
+        core = self.core
+        parts = core.out.memory_usage()
+        if core.into is not None:
+            parts |= {f"in_{part}": size for part, size in core.into.memory_usage().items()}
         return parts | {"total": sum(parts.values())}
-
-    def _make_in_store(self) -> Store:
-        store = self._make_in()
-        return super()._make_in_store() if store is None else store
-
-    def _store_of(self, batch: EdgeBatch) -> Store:
-        return copy_store(self._out, batch, self.number_of_vertices())
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:

@@ -86,8 +86,7 @@ class GPMAPlusStore(PackedArrayStore):
     @property
     def supports_speculation(self) -> bool:
         slots = self.slots
-        fits = max(slots.num_slots, slots.num_vertices) <= self.options.tuning.max_numbered
-        return fits and self.backend.family == "cuda"
+        return max(slots.num_slots, slots.num_vertices) <= self.options.tuning.max_numbered
 
     def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
         reason = self._may_write(batch)

@@ -128,7 +128,7 @@ class SlabHashStore(DerivedSlots):
 
     @property
     def supports_speculation(self) -> bool:
-        return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a new table
+        return self._num_edges > 0  # the first edges need a new table
 
     def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
         if self.weight_dtype is not None:

@@ -37,10 +37,10 @@ def test_squeezing_packs_as_compact_does(device: str, weighted: bool, vertex_dty
         elif step == 2:
             graph.delete_edges((src[::2], dst[::2]))
         view = graph.snapshot()
-        squeeze = graph.backend.kernels("dynstore.adapters.cugraph", "squeezing").squeeze
+        squeeze = graph.core.backend.kernels("dynstore.adapters.cugraph", "squeezing").squeeze
         offsets, indices, packed_weights, long_rows = squeeze(view)
         wanted = view.compact()
-        to_host = graph.backend.to_host
+        to_host = graph.core.backend.to_host
         assert long_rows == measure_rows(to_host(offsets))
         assert offsets.dtype == indices.dtype == np.dtype(vertex_dtype)
         np.testing.assert_array_equal(to_host(offsets), to_host(wanted.offsets))
@@ -59,7 +59,7 @@ def test_long_rows_are_measured_on_the_gpu_as_on_the_host(device: str) -> None:
         dst = np.concatenate([rng.choice(2500, degree, replace=False) for degree in degrees])
         graph = dynstore.DynamicGraph(device=device)
         graph.insert_edges((src, dst))
-        *_, long_rows = graph.backend.kernels("dynstore.adapters.cugraph", "squeezing").squeeze(graph.snapshot())
+        *_, long_rows = graph.core.backend.kernels("dynstore.adapters.cugraph", "squeezing").squeeze(graph.snapshot())
         ends = np.concatenate((np.cumsum(degrees), np.full(2500 - degrees.shape[0], degrees.sum())))
         wanted = measure_rows(np.concatenate(([0], ends)))
         assert (wanted.wide, wanted.medium) == (3, 19)

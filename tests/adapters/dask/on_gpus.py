@@ -84,7 +84,7 @@ def answers(client: Any, scale: int) -> None:
             same = host(G.edge_table(), ENDS).equals(host(one.edge_table(), ENDS))
             say(f"edge_table, {kind}", same)
             there = host(G.has_edges(on_gpu(first, 3)), ENDS)["has_edge"].to_numpy()
-            wanted = one.backend.to_host(one.has_edges(first.sort_values(ENDS)))
+            wanted = one.core.backend.to_host(one.has_edges(first.sort_values(ENDS)))
             say(f"has_edges, {kind}", bool((there == wanted).all()))
             start = int(second["source"][0])
             for name in ("bfs", "sssp"):

@@ -34,7 +34,7 @@ def sampled(sampler: LiveSampler, seeds: Any) -> tuple[np.ndarray, np.ndarray]:
 def in_edges(G: dynstore.DynamicGraph) -> Any:
     """Return the in-edges as a matrix on the host: entry (v, u) is 1 for an edge from u to v."""
     csr = G.snapshot().compact()
-    sources, targets = (G.backend.to_host(column) for column in (csr.sources, csr.indices))
+    sources, targets = (G.core.backend.to_host(column) for column in (csr.sources, csr.indices))
     there = np.zeros((csr.num_vertices, csr.num_vertices), dtype=bool)
     there[targets, sources] = True
     return there

@@ -37,7 +37,7 @@ def graph_of(device: str, directed: bool = True, renumber: bool = False, seed: i
 def edges_of(G: dynstore.DynamicGraph) -> dict[tuple[int, int], float]:
     """Return the weight of each edge by its rows, both directions of undirected ones."""
     frame = G.to_pandas()
-    src, dst = (G.backend.to_host(G.vertex_numbers(frame[end].to_numpy())) for end in ("source", "destination"))
+    src, dst = (G.core.backend.to_host(G.vertex_numbers(frame[end].to_numpy())) for end in ("source", "destination"))
     found = dict(zip(zip(src.tolist(), dst.tolist(), strict=True), frame["weight"].tolist(), strict=True))
     if not G.is_directed():
         found |= {(v, u): weight for (u, v), weight in found.items()}

@@ -389,7 +389,7 @@ def test_it_takes_less_than_a_millisecond(cudf: Any) -> None:
     graph = dynstore.DynamicGraph(weighted=True, device="cuda")
     src, dst = np.random.default_rng(1).integers(0, 1_000_000, (2, 20_000_000))
     graph.insert_edges((src, dst, np.ones(src.size, np.float32)))
-    graph.backend.synchronize()
+    graph.core.backend.synchronize()
     times = []
     for _ in range(50):
         start = time.perf_counter()
@@ -419,6 +419,6 @@ def test_more_rows_than_a_column_has_are_refused(cudf: Any, monkeypatch: pytest.
     monkeypatch.setattr(csr, "num_slots", 2**31)
     with pytest.raises(LimitError, match=r"2147483648 rows; .* at most 2147483647; to_cudf\(compact=True\) leaves"):
         graph.to_cudf()
-    monkeypatch.setattr(graph, "_num_edges", 2**31)
+    monkeypatch.setattr(graph.core, "num_edges", 2**31)
     with pytest.raises(LimitError, match=r"2147483648 rows; a cuDF column has at most 2147483647$"):
         graph.to_cudf(compact=True)

@@ -192,7 +192,7 @@ def test_an_update_with_strings_on_the_device_copies_none_to_the_host(
 def test_of_known_categories_each_is_looked_up_once(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
     names, rng = [f"n{number}" for number in range(9)], np.random.default_rng(8)
     graph, twin = (DynamicGraph(renumber=True, device=device) for device in ("cuda-sim", "cpu"))
-    kernels = graph.backend.kernels("dynstore.ids", "texts")
+    kernels = graph.core.backend.kernels("dynstore.ids", "texts")
     looked_up: list[list[int]] = []
     start = kernels.start_match
 
@@ -252,7 +252,7 @@ def test_a_proxy_is_read_on_the_device(stand_in: None) -> None:
     plain = DynamicGraph(device="cuda-sim")
     plain.insert_edges(_Proxy(pd.DataFrame({"source": [0, 1], "destination": [1, 2]})))
     assert plain.number_of_edges() == 2
-    assert graph.backend.to_host(graph.has_edges((_Proxy(_Series(["b"])), ["c"]))).tolist() == [True]
+    assert graph.core.backend.to_host(graph.has_edges((_Proxy(_Series(["b"])), ["c"]))).tolist() == [True]
 
 
 class _Held(_Proxy):

@@ -199,5 +199,5 @@ def test_sums_of_weights_that_do_not_fit(backend_name: str, directed: bool, dtyp
     graph = dynstore.DynamicGraph(device=backend_name, directed=directed, weighted=True, weight_dtype=dtype)
     src, dst = np.nonzero(~np.eye(5, dtype=bool))
     graph.insert_edges((src, dst, np.full(src.shape[0], weight)))
-    ranks = graph.backend.to_host(dynstore.pagerank(graph)["pagerank"].to_numpy())
+    ranks = graph.core.backend.to_host(dynstore.pagerank(graph)["pagerank"].to_numpy())
     np.testing.assert_allclose(ranks, 0.2, rtol=1e-6)

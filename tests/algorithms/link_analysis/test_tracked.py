@@ -49,7 +49,7 @@ def test_the_residual_is_right_after_many_updates(backend_name: str, rng: np.ran
         stream.step()
         monitor.result()
     answer = monitor._answer
-    host = stream.graph.backend.to_host
+    host = stream.graph.core.backend.to_host
     ranks, residuals = host(answer._ranks), host(answer._residuals)
     table = stream.twin.edge_columns()
     sums = np.bincount(table["source"], table["weight"], minlength=ranks.shape[0])

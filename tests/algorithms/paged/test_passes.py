@@ -43,7 +43,7 @@ def make_graph(device: Device, directed: bool, num_vertices: int = 60, num_edges
 
 def pack(G: Any, transposed: bool = False, encode: bool = True) -> PagedRows:
     rows = G.snapshot(transposed=transposed).compact()
-    return pack_rows(G.backend, rows.offsets, rows.indices, encode=encode, page_bits=5)
+    return pack_rows(G.core.backend, rows.offsets, rows.indices, encode=encode, page_bits=5)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_answers_are_those_of_the_graph(
     backend_name: Device, directed: bool, encode: bool, way: str, share: float, links: Links | None
 ) -> None:
     G = make_graph(backend_name, directed)
-    to_host = G.backend.to_host
+    to_host = G.core.backend.to_host
     rows = pack(G, encode=encode)
     out = PageReader(rows, way, keep(rows, share), links)
     wanted = dynstore.bfs(G, [3, 7])
@@ -91,7 +91,7 @@ def test_answers_are_those_of_the_graph(
 def test_ranks_converge_without_passes_in_vain(backend_name: Device) -> None:
     G = make_graph(backend_name, True, 12, 60)
     into = PageReader(pack(G, True))
-    degrees = np.diff(G.backend.to_host(G.snapshot().compact().offsets))
+    degrees = np.diff(G.core.backend.to_host(G.snapshot().compact().offsets))
     ranks, iterations, error = pagerank(into, degrees, tol=0.03)
     assert error < 0.03
     assert 1 < iterations == into.traffic.passes
@@ -153,8 +153,8 @@ def test_a_search_pulls_over_in_edges_beside_their_pages(backend_name: Device) -
     G.insert_edges((np.arange(count + 10, count + 15), np.zeros(5, int)))
     G.predecessors(0)  # all in-edges lie in pages now, five out-edges beside them
     G.insert_edges(([5, 6, 7, count], [count, count + 1, count + 1, count + 2]))
-    assert G._in is not None
-    assert [store.statistics()["delta_edges"] for store in (G._out, G._in)] == [0, 4]
+    assert G.core.into is not None
+    assert [store.statistics()["delta_edges"] for store in (G.core.out, G.core.into)] == [0, 4]
     found = dynstore.bfs(G, 0)
     assert found["distance"].tolist()[count : count + 3] == [2, 2, 3]
     assert found["predecessor"].tolist()[count : count + 3] == [5, 6, count]
@@ -171,8 +171,8 @@ def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) 
     out, into = (PageReader(pack(G, transposed, encode=False), "zero-copy") for transposed in (False, True))
     wanted = dynstore.bfs(G, 0)
     distances, predecessors = bfs(out, 0, into=into, predecessors=True)
-    assert G.backend.to_host(distances).tolist() == wanted["distance"].to_numpy().tolist()
-    assert G.backend.to_host(predecessors).tolist() == wanted["predecessor"].to_numpy().tolist()
+    assert G.core.backend.to_host(distances).tolist() == wanted["distance"].to_numpy().tolist()
+    assert G.core.backend.to_host(predecessors).tolist() == wanted["predecessor"].to_numpy().tolist()
     out.traffic, into.traffic = Traffic(), Traffic()
     bfs(out, 0, into=into)
     pulled = out.traffic.direct_requests + into.traffic.direct_requests

@@ -117,7 +117,7 @@ def test_the_newest_edges_of_a_graph_with_times(backend: Any, directed: bool) ->
             for pair in {(u, v)} if directed else {(u, v), (v, u)}:
                 last[pair] = max(time, last.get(pair, 0))
     seeds = list(range(G.number_of_vertices()))
-    ranks = Ranks(*G.slot_times(True))
+    ranks = Ranks(*G.core.slot_times(True))
     csr = G.snapshot(True)
     rows = backend.asarray(np.array(seeds, dtype=np.int64))
     for most in (1, 2, 4):

@@ -56,7 +56,7 @@ def churned(device: str, rng: np.random.Generator, directed: bool, **options: An
             each.insert_vertices([num_vertices + 3])
     for each in (graph, twin):  # of edges that are there, last: an insertion may rehash every row that has tombstones
         each.delete_edges((hub[0][:num_vertices:3], hub[1][:num_vertices:3]))
-    table = graph._out._table
+    table = graph.core.out._table
     assert bool((table.slabs.reshape(-1, table.words)[:, : table.keys] == TOMBSTONE).any())
     if num_vertices > table.keys:
         links = table.slabs.reshape(-1, table.words)[:, -1]
@@ -65,7 +65,7 @@ def churned(device: str, rng: np.random.Generator, directed: bool, **options: An
 
 
 def columns(graph: DynamicGraph, frame: Any) -> dict[str, np.ndarray]:
-    return {name: graph.backend.to_host(frame[name].values) for name in frame.columns}
+    return {name: graph.core.backend.to_host(frame[name].values) for name in frame.columns}
 
 
 def assert_same(graph: DynamicGraph, got: Any, twin: DynamicGraph, expected: Any) -> None:
@@ -148,7 +148,7 @@ def test_ranks_of_other_graphs_are_of_slots(options: dict[str, Any]) -> None:
     graph.insert_edges(([0, 1, 2], [1, 2, 0]), default_weight=1.0)
     dynstore.pagerank(graph)
     assert dynstore.explain(graph).copied == "nothing: kernels read the store's slots"
-    assert not graph._out._is_stale
+    assert not graph.core.out._is_stale
 
 
 def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None) -> None:
@@ -159,7 +159,7 @@ def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None)
     table = dynstore.bfs(graph, names[0])
     if hasattr(table, "to_pandas"):
         table = table.to_pandas()
-    distances = graph.backend.to_host(table["distance"].values)
+    distances = graph.core.backend.to_host(table["distance"].values)
     by_name = dict(zip(table["vertex"].tolist(), distances.tolist(), strict=True))
     assert by_name == {name: number for number, name in enumerate(names)}
 
@@ -176,7 +176,7 @@ def test_rows_of_more_than_a_warp(backend_name: str, without_slots: None, few_or
 def test_graphs_without_edges(backend_name: str, without_slots: None) -> None:
     graph = make(backend_name, directed=False)
     graph.insert_edges(([], []))
-    assert graph.native_rows() is not None
+    assert graph.core.native_rows() is not None
     assert columns(graph, dynstore.triangle_count(graph))["counts"].tolist() == []
     assert columns(graph, dynstore.pagerank(graph))["pagerank"].tolist() == []
     graph.insert_edges(([0, 1], [1, 2]))
@@ -195,25 +195,25 @@ def test_sorted_slots_are_read_where_they_are_mostly_right(backend_name: str) ->
     graph.insert_edges((src, (src + 1) % 12))
     dynstore.bfs(graph, 0)
     check_call(graph, "bfs")
-    assert graph._out._is_stale, "the sorted table was made"
+    assert graph.core.out._is_stale, "the sorted table was made"
     graph.snapshot()
-    assert graph.native_rows() is None
+    assert graph.core.native_rows() is None
     graph.insert_edges(([0], [5]))
-    assert graph.native_rows() is None, "two rows of twelve changed"
+    assert graph.core.native_rows() is None, "two rows of twelve changed"
     graph.insert_edges((src[:8], (src[:8] + 2) % 12))
-    rows = graph.native_rows()
+    rows = graph.core.native_rows()
     assert rows is not None, "most rows changed"
-    assert (rows.form, rows.table, rows.num_vertices) == ("slabs", graph._out._table, 12)
+    assert (rows.form, rows.table, rows.num_vertices) == ("slabs", graph.core.out._table, 12)
 
 
 def test_others_read_sorted_slots() -> None:
     """Stores that have no other rows, and algorithms that have no kernels for slabs."""
     graph = DynamicGraph(store="merge", device="cpu", directed=False)
     graph.insert_edges(([0, 1], [1, 2]))
-    assert graph.native_rows() is None
+    assert graph.core.native_rows() is None
     dynstore.bfs(graph, 0)
     assert dynstore.explain(graph).copied == "nothing: kernels read the store's slots"
     graph = make("cpu", directed=False)
     graph.insert_edges(([0, 1], [1, 2]))
     dynstore.weakly_connected_components(graph)
-    assert not graph._out._is_stale
+    assert not graph.core.out._is_stale

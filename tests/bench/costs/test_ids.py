@@ -39,7 +39,8 @@ def test_times_are_taken_step_by_step() -> None:
 
 def test_integers_are_where_the_graph_is_before_the_clock_starts() -> None:
     """And strings where users have them."""
-    graph: Any = SimpleNamespace(backend=SimpleNamespace(asarray=lambda column: ("brought", column.tolist())))
+    backend = SimpleNamespace(asarray=lambda column: ("brought", column.tolist()))
+    graph: Any = SimpleNamespace(core=SimpleNamespace(backend=backend))
     numbers = np.array([2, 0])
     assert Contestant("integers", np.array([5, 6, 7]), graph).column(numbers) == ("brought", [7, 5])
     strings = np.array(["a", "b", "c"], dtype=object)

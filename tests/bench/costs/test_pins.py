@@ -26,7 +26,7 @@ def test_each_operation_is_timed_in_each_step() -> None:
     assert {kind: len(found["insert"]) for kind, found in times.items()} == dict.fromkeys(KINDS, 3)
     assert all(len(values) == 3 and min(values) > 0 for found in times.values() for values in found.values())
     assert set(times["1 pin"]) > set(times["no pin"])
-    assert not graph._logs
+    assert not graph.core.logs
     with pytest.raises(InputError, match=r"costs\.pins: 20 batches of 40 rows need more than 256 events"):
         measure(6, 4, 40, 3, "cpu")
 

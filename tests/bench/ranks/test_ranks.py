@@ -127,7 +127,7 @@ def test_sums_of_edges_are_those_of_their_rows(directed: bool) -> None:
         G.insert_edges(rows[comm.rank])
         expected = key_sums(distinct_keys(G.backend, rows, not directed))
         found = edge_sums(comm, G)
-        src, dst, _ = G.shard._numbered_edges(once=False)
+        src, dst, _ = G.shard.core.numbered_edges(once=False)
         G.delete_edges((np.asarray(src[:1]), np.asarray(dst[:1])))
         assert edge_sums(comm, G) != found
         return found, expected

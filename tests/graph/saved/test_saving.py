@@ -132,7 +132,7 @@ def test_a_graph_that_an_earlier_dynstore_saved_is_read() -> None:
         "weight": [4.0, 2.5, 0.5],
     }
     assert list(H) == ["Zoë", "bob", "ann", "dan"]
-    assert H._state().options["strategy"] == "bottom-up"
+    assert H.core.state().options["strategy"] == "bottom-up"
     H.insert_vertices(["eve"])
     assert list(H) == ["Zoë", "bob", "ann", "eve"]
 
@@ -393,8 +393,8 @@ def test_edges_in_another_order_are_refused(tmp_path: Path) -> None:
 def test_another_library_for_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("polars")
     DynamicGraph(device="cpu", frames="polars").save(tmp_path / "graph")
-    assert dynstore.load(tmp_path / "graph").frames == "polars"
+    assert dynstore.load(tmp_path / "graph").core.frames == "polars"
     monkeypatch.setattr("dynstore.input.frames._is_installed", lambda library: library != "polars")
     with pytest.raises(MissingDependencyError, match="frames is 'polars', which is not installed"):
         dynstore.load(tmp_path / "graph")
-    assert dynstore.load(tmp_path / "graph", frames="auto").frames == "auto"
+    assert dynstore.load(tmp_path / "graph", frames="auto").core.frames == "auto"

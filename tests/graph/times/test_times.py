@@ -130,7 +130,7 @@ def test_updates_are_those_of_a_dict(
     model = Model(directed, weighted)
     steps, most, size = (40, 30, 60) if backend_name == "cpu" else (7, 10, 16)
     drawing = Drawing(rng, weighted, ids, most)
-    log = G.follow() if weighted else None  # without one, edges on a GPU expire in one step
+    log = G.core.follow() if weighted else None  # without one, edges on a GPU expire in one step
     for step in range(steps):
         if step == steps // 2 and directed:
             G.snapshot(transposed=True)  # in-edges from here on
@@ -165,19 +165,19 @@ def test_updates_are_those_of_a_dict(
 
 def check_bounds(G: DynamicGraph) -> None:
     """Check that no time of an edge is below the bound of its stretch, or above the newest."""
-    assert G._records is not None
-    times, lows, shift = G._records.aged
-    numbers = G._out.slots.weights[G.snapshot().mask()]
+    assert G.core.records is not None
+    times, lows, shift = G.core.records.aged
+    numbers = G.core.out.slots.weights[G.snapshot().mask()]
     assert (lows[numbers >> shift] <= times[numbers]).all()
-    assert not len(numbers) or G._records.newest >= times[numbers].max()
+    assert not len(numbers) or G.core.records.newest >= times[numbers].max()
 
 
 def check_delta(G: DynamicGraph, log: Any) -> None:
     """Compare what a log has kept with the present edges."""
-    delta = G.net_delta(log) if log.complete else None
+    delta = G.core.net_delta(log) if log.complete else None
     if delta is not None:
-        there = G.backend.to_host(G._out.look_up(delta.src, delta.dst)[0])
-        np.testing.assert_array_equal(G.backend.to_host(delta.slots) >= 0, there)
+        there = G.core.backend.to_host(G.core.out.look_up(delta.src, delta.dst)[0])
+        np.testing.assert_array_equal(G.core.backend.to_host(delta.slots) >= 0, there)
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -223,13 +223,13 @@ def test_edges_expire_in_one_step_where_that_only_clears_bits(
     G.insert_edges((src, dst, times))
     if kept:
         G.snapshot(transposed=True)
-    made, attempt = [], type(G._out).try_delete_below
+    made, attempt = [], type(G.core.out).try_delete_below
 
     def attempted(*arguments: Any) -> Any:
         made.append(attempt(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(type(G._out), "try_delete_below", attempted)
+    monkeypatch.setattr(type(G.core.out), "try_delete_below", attempted)
     left = rows_of(G)
     for bound in (1, 3, 8, 100):
         left = {edge: row for edge, row in left.items() if row[-1] >= bound}
@@ -244,7 +244,7 @@ def test_edges_expire_in_one_step_where_that_only_clears_bits(
         with_export = DynamicGraph(directed, device=backend_name, timestamps="int64")
         with_export.insert_edges((src, dst, times))
         shown = with_export.snapshot().export()
-        to_host = with_export.backend.to_host
+        to_host = with_export.core.backend.to_host
         held = {name: to_host(array).copy() for name, array in shown.items() if array is not None}
         with_export.expire(3)
         assert made[-1] is None

@@ -129,9 +129,9 @@ def test_memory_that_runs_out_changes_nothing(
         for owner, kind in (("empty", FailingEmpty), ("xp", FailingModule)):
             for fail_at in range(1000):
                 G = made()
-                before, faulty = rows_of(G), kind(getattr(G.backend, owner), fail_at)
+                before, faulty = rows_of(G), kind(getattr(G.core.backend, owner), fail_at)
                 with monkeypatch.context() as patch:
-                    patch.setattr(G.backend, owner, faulty)
+                    patch.setattr(G.core.backend, owner, faulty)
                     try:
                         same(getattr(G, name)(*arguments), report)
                         done = True
@@ -154,7 +154,7 @@ def test_a_failed_insertion_takes_the_expiry_back(
     weights = [pairs / 4] if weighted else []
     G.insert_edges((pairs, pairs + 1, *weights, pairs))
     G.predecessors(0)
-    before, kind = rows_of(G), type(G._out)
+    before, kind = rows_of(G), type(G.core.out)
 
     def failing(*_: Any) -> Any:
         raise MemoryError("no memory")

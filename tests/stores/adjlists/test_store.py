@@ -18,7 +18,7 @@ def make(**options):
 
 def check_lists(graph):
     """Rows lie inside the pool, apart from each other, each ascending within its room."""
-    lists = graph._out._lists
+    lists = graph.core.out._lists
     rows = np.flatnonzero(lists.rooms)
     rows = rows[np.argsort(lists.starts[rows])]
     ends = lists.starts[rows] + lists.rooms[rows]
@@ -52,10 +52,10 @@ def test_rows_stay_in_order_whatever_comes(growth):
 def test_a_row_that_outgrows_its_room_moves_and_nothing_else_does():
     pair = make()
     pair.insert(np.repeat(np.arange(50), 20), np.tile(np.arange(20), 50))
-    lists = pair.graph._out._lists
+    lists = pair.graph.core.out._lists
     before = lists.starts.copy()
     assert pair.insert(np.full(40, 7), np.arange(100, 140)).path == "in-place"
-    moved = np.flatnonzero(before != pair.graph._out._lists.starts[:50])
+    moved = np.flatnonzero(before != pair.graph.core.out._lists.starts[:50])
     assert moved.tolist() == [7]
     assert pair.insert([3], [400]).path == "in-place"
     check_lists(pair.graph)
@@ -100,7 +100,7 @@ def test_queries_leave_the_table_as_it_is():
     graph = DynamicGraph(store="adjlists", device="cpu", weighted=True)
     graph.insert_edges(([0, 0, 3], [4, 2, 1], [1.0, 2.0, 3.0]))
     graph.has_edges(([0, 7], [4, 7])), graph.edge_weights(([0], [2])), graph.successors(0), graph.number_of_vertices()
-    assert graph._out._is_stale
+    assert graph.core.out._is_stale
     assert graph.memory_usage()["dst"] == 0
 
 

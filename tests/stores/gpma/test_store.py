@@ -92,7 +92,7 @@ def test_a_long_gap_of_ids_is_right_from_both_sides(device: str) -> None:
     graph.delete_edges((np.full(5, far), np.arange(5)))
     graph.insert_edges((np.full(5, 4), np.arange(5)))
     check_graph(graph)
-    assert graph.backend.to_host(graph.successors(far // 2)).tolist() == list(range(5))
+    assert graph.core.backend.to_host(graph.successors(far // 2)).tolist() == list(range(5))
 
 
 def test_a_lazy_deletion_moves_nothing_and_a_packing_one_does() -> None:

@@ -32,7 +32,7 @@ def assert_same(graphs: list[DynamicGraph]) -> None:
     """Assert that graphs have the same edges; on the host in the same slots (on CUDA one-pass shifts keys)."""
     snapshots = [graph.snapshot() for graph in graphs]
     assert live_edges(snapshots[0]) == live_edges(snapshots[1])
-    if graphs[0].backend.family == "cpu":
+    if graphs[0].core.backend.family == "cpu":
         assert same_arrays(*map(host_arrays, snapshots))
 
 
@@ -129,7 +129,7 @@ def test_a_long_gap_of_ids_is_right_from_both_sides(device: str) -> None:
         check_graph(graph)
     graph.delete_edges((np.full(width // 8, far), np.arange(width // 8)))
     check_graph(graph)
-    assert graph.backend.to_host(graph.successors(far // 2)).tolist() == list(range(width // 8))
+    assert graph.core.backend.to_host(graph.successors(far // 2)).tolist() == list(range(width // 8))
 
 
 def made_of(backend: Backend, counts: list[int]) -> tuple[SlotArrays, list[int]]:

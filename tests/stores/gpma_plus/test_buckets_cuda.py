@@ -252,7 +252,7 @@ def test_small_batches_are_one_kernel(device, launches):
         graph.insert_vertices([4000])
         for first, size in ((100, few), (200, many)):
             batch = tuple(
-                graph.backend.asarray(column[first : first + size] + (column is dst)) for column in (src, dst)
+                graph.core.backend.asarray(column[first : first + size] + (column is dst)) for column in (src, dst)
             )
             launches.clear()
             report = graph.insert_edges(batch)
@@ -290,7 +290,7 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
     merged = src[::20], dst[::20] + 3
     invalid_id = src[::20], np.r_[dst[20::20], -1]
     for batch in (ordinary, narrow, overflow, narrow, invalid_id, ordinary, wide, ordinary, merged, narrow):
-        batch = tuple(graph.backend.asarray(column.astype(np.int32)) for column in batch)
+        batch = tuple(graph.core.backend.asarray(column.astype(np.int32)) for column in batch)
         launches.clear()
         if batch[1][-1] < 0:
             with pytest.raises(InputError):
@@ -298,7 +298,7 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
         else:
             report = graph.insert_edges(batch)
             if launches[-1] == "k_insert_lists":
-                scratch, _ = graph._out.slots.scratch._kept["insertion"]
+                scratch, _ = graph.core.out.slots.scratch._kept["insertion"]
                 control, *zeroed, far_rows = scratch.arrays[:5]
                 assert not any(array.any() for array in (control[:SUMS], far_rows[:FAR_START], *zeroed))
                 alone += 1
@@ -315,8 +315,8 @@ def test_a_batch_that_has_to_be_sorted_is_tried_unsorted_once(device, launches, 
     """Where a leaf gets too many rows."""
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, renumber=renumber, merge_cost=0.0)
-    vertices = graph.vertex_ids()[:40] if renumber else graph.backend.asarray(np.arange(40, dtype=np.int32))
-    vertices = graph.backend.to_host(vertices).astype(np.int32)
+    vertices = graph.vertex_ids()[:40] if renumber else graph.core.backend.asarray(np.arange(40, dtype=np.int32))
+    vertices = graph.core.backend.to_host(vertices).astype(np.int32)
     for batch in ((np.full(40, vertices[3]), vertices), (np.repeat(vertices, 20), np.tile(vertices[:20], 40))):
         launches.clear()
         graph.insert_edges(batch)

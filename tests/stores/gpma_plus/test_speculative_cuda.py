@@ -70,8 +70,8 @@ def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, 
     graph, twin = twins(dtype, directed=directed, leaf_lower=0.08)
     for hub in (3, 5, 3):
         columns = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
-        batch = tuple(map(graph.backend.asarray, columns))
-        graph._out._num_untried = 1
+        batch = tuple(map(graph.core.backend.asarray, columns))
+        graph.core.out._num_untried = 1
         assert update_both(graph, twin, "insert_edges", batch) == SORTING + WRITING
         assert update_both(graph, twin, "delete_edges", batch) == PACKING
 
@@ -81,7 +81,7 @@ def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, upd
     graph, twin = twins(tuning={"min_scratch_leaves": 0, "scratch_slots_a_row": 0})
     batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
     for update in ("insert_edges", "delete_edges"):
-        graph._out._num_untried = 1
+        graph.core.out._num_untried = 1
         started = update_both(graph, twin, update, batch)
         assert started.count("k_gather_windows") == 2
         assert started.count("k_find_present") == (update == "delete_edges")
@@ -99,7 +99,7 @@ def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, update_both, 
     before = host_arrays(graph.snapshot())
     batch = np.full(40, 3, dtype), np.arange(40, dtype=dtype)
     batch[column][17] = stranger
-    graph._out._num_untried = 1
+    graph.core.out._num_untried = 1
     if stranger == 500:
         update_both(graph, twin, "insert_edges", batch)
     else:
@@ -132,7 +132,7 @@ def test_edges_that_come_back_count_against_the_root(twins, update_both):
     graph, twin = twins(weighted=True)
     gone = np.divmod(240 * np.arange(200, dtype=np.int32), 400)  # few of each leaf, which none has packed
     update_both(graph, twin, "delete_edges", gone)
-    most_new = graph._out.slots.room_at(graph._out._upper_limits[-1])
+    most_new = graph.core.out.slots.room_at(graph.core.out._upper_limits[-1])
     added = np.divmod(np.arange(most_new - 100, dtype=np.int32), 9)
     batch = np.r_[gone[0], added[0]], np.r_[gone[1], 40 * added[1] + 1]
     num_edges = 1000 + len(batch[0])
@@ -174,9 +174,9 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
         update_both(graph, twin, "delete_edges", (np.arange(20, dtype=np.int32), np.zeros(20, np.int32)))
     columns = np.divmod(7 * np.arange(800, dtype=np.int32), 300)
     batch = np.r_[columns[0], columns[0][:9]], np.r_[columns[1], columns[1][:9]]
-    graph._out._num_untried = 1
-    started = update_both(graph, twin, "insert_edges", tuple(map(graph.backend.asarray, batch)))
-    assert graph._out.slots.num_slots == twin._out.slots.num_slots
+    graph.core.out._num_untried = 1
+    started = update_both(graph, twin, "insert_edges", tuple(map(graph.core.backend.asarray, batch)))
+    assert graph.core.out.slots.num_slots == twin.core.out.slots.num_slots
     sorting = SORTING_ROWS if graph.is_weighted() else SORTING
     weighing = ["k_update_weights"] if graph.is_weighted() else []
     wanted = [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
@@ -196,7 +196,7 @@ def test_sorting_is_started_before_scratch_is_made(twins, update_both, launches,
     monkeypatch.setattr(SlotArrays, "acquire_scratch", note)
     graph, twin = twins(weighted=weighted)
     batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
-    graph._out._num_untried = 1
+    graph.core.out._num_untried = 1
     update_both(graph, twin, "insert_edges", (*batch, np.ones(100, np.float32)) if weighted else batch)
     sorting = SORTING_ROWS[:2] if weighted else SORTING[:2]
     assert next(before for kind, before in started if kind == "sorted insertion") == sorting
@@ -241,7 +241,7 @@ def test_what_int32_does_not_number_is_found_a_key_at_a_time(twins, update_both,
 
     for offset in (1, 3, 1):
         batch = np.r_[np.full(90, 3, dtype), there[0]], np.r_[offset + 4 * np.arange(90, dtype=dtype), there[1]]
-        graph._out._num_untried = 1
+        graph.core.out._num_untried = 1
         monkeypatch.setattr(GPMAPlusStore, "plan_insert", plan_by_one)  # what the twin does
         assert "k_plan_update" in update_both(graph, twin, "insert_edges", batch)
         update_both(graph, twin, "delete_edges", (batch[0][:60], batch[1][:60]))

@@ -33,7 +33,7 @@ def packed_bytes(graph):
 
 
 def leaf_counts(graph):
-    mask = graph.backend.to_host(graph.snapshot().mask())
+    mask = graph.core.backend.to_host(graph.snapshot().mask())
     return mask.reshape(-1, LEAF).sum(axis=1)
 
 
@@ -149,10 +149,10 @@ def test_both_paths_give_the_same_graph():
 def test_an_update_in_place_writes_only_near_its_keys():
     rng = np.random.default_rng(8)
     graph = make(random_batch(rng, 4000, 60_000))
-    before = graph.backend.to_host(graph.snapshot().indices).copy()
+    before = graph.core.backend.to_host(graph.snapshot().indices).copy()
     report = graph.insert_edges(([7, 2000, 3999], [3, 5, 9]))
     assert report.path == "in-place"
-    after = graph.backend.to_host(graph.snapshot().indices)
+    after = graph.core.backend.to_host(graph.snapshot().indices)
     changed_leaves = set((np.nonzero(before != after)[0] // LEAF).tolist())
     assert len(changed_leaves) <= 3 * 4
 
@@ -242,6 +242,6 @@ def test_sizes_of_paths_stay_with_the_graph(tmp_path):
     graph.save(tmp_path / "graph")
     for one in (graph, graph.copy(), DynamicGraph.load(tmp_path / "graph", device="cpu")):
         one.insert_edges((np.arange(500) % 20, np.arange(500) % 25))
-        assert one._out.slots.tuning.partition_rows == 7
-        assert one._out.slots.tuning.insert_tile_slots == DEFAULT_TUNING.insert_tile_slots
-    assert make(([0, 1], [1, 2]))._out.slots.tuning == DEFAULT_TUNING
+        assert one.core.out.slots.tuning.partition_rows == 7
+        assert one.core.out.slots.tuning.insert_tile_slots == DEFAULT_TUNING.insert_tile_slots
+    assert make(([0, 1], [1, 2])).core.out.slots.tuning == DEFAULT_TUNING

@@ -15,7 +15,7 @@ from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 from tests.crossed import thorough
 from tests.stores.gpma_plus.test_update_cuda import on_device, pairs_of
-from tests.stores.planned import PlannedGraph, plan_updates
+from tests.stores.planned import are_planned, plan_updates
 from tests.stores.tuned import BY_ROWS, BY_TILES, PARTITIONED, retune
 
 LEAF = 32
@@ -84,7 +84,7 @@ def make_rows(device, tiles, rows, dtype, **options):
     graph.insert_vertices(np.array([6 * tiles.TILE_SLOTS - 1], dtype))
     slots = host_arrays(graph.snapshot())
     assert (slots["mask"] == (np.arange(2 * len(src)) % 2 == 0)).all()
-    assert tiles.count_tiles(graph._out.slots) == 4
+    assert tiles.count_tiles(graph.core.out.slots) == 4
     return graph
 
 
@@ -102,7 +102,7 @@ def absent_keys(graph, first, num_slots):
 
 def keys_at_borders(graph, tiles):
     """Edges in the slots around each piece's first, and what is next to them: keys of all states, none twice."""
-    size, most = graph._out.slots.num_slots, graph.number_of_vertices() - 1
+    size, most = graph.core.out.slots.num_slots, graph.number_of_vertices() - 1
     borders = np.r_[np.arange(0, size, tiles.TILE_SLOTS), size]
     slots = np.unique(np.clip(borders[:, None] + np.arange(-2, 3), 0, size - 1))
     row, column = edges_of_slots(graph, slots)
@@ -121,12 +121,12 @@ def compare(launches, sorts):
         if graph not in twins:
             twins[graph] = retune(plan_updates(graph.copy(), False), **BY_ROWS)
         twin = twins[graph]
-        batch, before = tuple(map(graph.backend.asarray, edges)), pairs_of(graph)
-        graph._out._num_untried = twin._out._num_untried = 0  # whatever had to be sorted before
+        batch, before = tuple(map(graph.core.backend.asarray, edges)), pairs_of(graph)
+        graph.core.out._num_untried = twin.core.out._num_untried = 0  # whatever had to be sorted before
         launches.clear()
         sorts.clear()
-        store, num_rows = graph._out, len(batch[0]) * (1 if graph.is_directed() else 2)
-        is_planned = isinstance(graph, PlannedGraph) or bool(store.slots.pins)
+        store, num_rows = graph.core.out, len(batch[0]) * (1 if graph.is_directed() else 2)
+        is_planned = are_planned(graph) or bool(store.slots.pins)
         may_not_fit = num_rows > store.slots.room_at(store._upper_limits[-1])
         by_rows = name == "insert_edges" and (is_planned or may_not_fit)
         report = getattr(graph, name)(batch)
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_taken_back(device, tiles, launches, monkeypatch, r
     """
     graph = make(device, tiles)
     keys, first = keys_at_borders(graph, tiles), tiles.TILE_SLOTS - LEAF
-    graph.delete_edges(tuple(map(graph.backend.asarray, keys[:, ::3])))
+    graph.delete_edges(tuple(map(graph.core.backend.asarray, keys[:, ::3])))
     before = pairs_of(graph)
     crowd = np.resize(absent_keys(graph, first, LEAF).T, (LEAF + 1, 2)).T
     rows = np.array([np.arange(graph.number_of_vertices() - 9, graph.number_of_vertices()), np.arange(9)])
@@ -227,11 +227,11 @@ def test_what_does_not_fit_is_taken_back(device, tiles, launches, monkeypatch, r
         patch.setattr("dynstore.stores.gpma_plus.cuda.speculative.start_plan", fail)
         launches.clear()
         with pytest.raises(OutOfMemoryError):
-            graph.insert_edges(tuple(map(graph.backend.asarray, batch)))
+            graph.insert_edges(tuple(map(graph.core.backend.asarray, batch)))
     assert launches.count("k_take_back") == 2
     assert pairs_of(graph) == before
     check_graph(graph)
-    graph.insert_edges(tuple(map(graph.backend.asarray, batch)))
+    graph.insert_edges(tuple(map(graph.core.backend.asarray, batch)))
     assert pairs_of(graph) == before | set(zip(*batch.tolist(), strict=True))
 
 
@@ -241,8 +241,8 @@ def test_a_deletion_that_nobody_could_take_back_is_not_begun(device, tiles, laun
 
     graph = make_hub(device, tiles)
     before, find = host_arrays(graph.snapshot()), Kernel._find
-    there = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 4))
-    batch = tuple(map(graph.backend.asarray, np.c_[there, there[:, 9] + [0, 1]].astype(np.int32)))
+    there = edges_of_slots(graph, np.arange(0, graph.core.out.slots.num_slots, 4))
+    batch = tuple(map(graph.core.backend.asarray, np.c_[there, there[:, 9] + [0, 1]].astype(np.int32)))
 
     def fail(kernel, args):
         if kernel.name == "k_mark_found":
@@ -267,7 +267,7 @@ def test_ids_that_are_no_vertices_change_nothing(device, tiles, launches, dtype)
     num_vertices = 6 * tiles.TILE_SLOTS
     graph = make_hub(device, tiles, dtype, max_vertices=num_vertices)
     before, absent = host_arrays(graph.snapshot()), keys_at_borders(graph, tiles)
-    there = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 8))
+    there = edges_of_slots(graph, np.arange(0, graph.core.out.slots.num_slots, 8))
     strangers = [(-1, InputError), (num_vertices, LimitError), (np.iinfo(dtype).max, LimitError)]
     for stranger, error in strangers + [(2**32 + 5, LimitError)] * (dtype == np.int64):
         updates = [(graph.insert_edges, absent, "k_list_pieces"), (graph.delete_edges, there, "k_find_pieces")]
@@ -277,7 +277,7 @@ def test_ids_that_are_no_vertices_change_nothing(device, tiles, launches, dtype)
                 batch[column, 7] = stranger
                 launches.clear()
                 with pytest.raises(error):
-                    update(tuple(map(graph.backend.asarray, batch)))
+                    update(tuple(map(graph.core.backend.asarray, batch)))
                 assert kernel in launches
                 assert same_arrays(host_arrays(graph.snapshot()), before)
 
@@ -285,7 +285,7 @@ def test_ids_that_are_no_vertices_change_nothing(device, tiles, launches, dtype)
 def test_ids_that_are_no_vertices_yet(device, tiles, compare):
     """A deletion finds none of their edges, but all others; an insertion makes them vertices."""
     graph = make_hub(device, tiles)
-    keys = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 8))
+    keys = edges_of_slots(graph, np.arange(0, graph.core.out.slots.num_slots, 8))
     keys[:, 7] += 6 * tiles.TILE_SLOTS
     assert compare("delete_edges", graph, keys)[0].absent == 1
     compare("insert_edges", graph, keys)
@@ -328,7 +328,7 @@ def test_updates_of_undirected_graphs(device, tiles, compare, rng, dtype):
     edges = np.c_[hub, rest].astype(dtype)
     options = {"merge_cost": 0.0, "root_lower": 0.1, "tuning": BY_TILES}
     graph, _ = on_device(tuple(edges), device, directed=False, vertex_dtype=dtype, **options)
-    assert tiles.count_tiles(graph._out.slots) >= 3
+    assert tiles.count_tiles(graph.core.out.slots) >= 3
     loops = np.array([np.arange(0, 60, 4)] * 2) % most
     for _ in range(2):
         batch = np.c_[rng.integers(0, most, (2, 40)), loops, loops[:, ::3]].astype(dtype)
@@ -360,10 +360,10 @@ def test_leaves_of_many_rows(device, tiles, widen_ranges, compare, rng, spread):
     src = np.repeat(*np.transpose(rows))
     graph, _ = on_device((src, rng.permutation(len(src))), device, **{**HALF_FULL, "build_density": 0.7})
     graph.insert_vertices(np.array([spread * num_rows + 5]))
-    assert tiles.count_tiles(graph._out.slots) >= 3
-    was_sorted, most = [], tiles.MAX_ABSENT * tiles.count_tiles(graph._out.slots) // 2
+    assert tiles.count_tiles(graph.core.out.slots) >= 3
+    was_sorted, most = [], tiles.MAX_ABSENT * tiles.count_tiles(graph.core.out.slots) // 2
     for step in range(8):
-        size = min(graph._out.slots.num_slots // 16, most) // (1 + step % 3)
+        size = min(graph.core.out.slots.num_slots // 16, most) // (1 + step % 3)
         keys = np.array([rng.integers(0, spread * num_rows, size), rng.integers(0, len(src), size)])
         was_sorted.append(compare("insert_edges", graph, keys)[1])
         there = np.array(sorted(pairs_of(graph))).T
@@ -379,14 +379,14 @@ def test_which_batches_are_searched_by_pieces(device, partition, launches):
         size = 3 * tiles.TILE_SLOTS + num_slots
         assert tiles.count_tiles(SimpleNamespace(num_slots=size)) == 3 + num_tiles
     graph = make_hub(device, tiles, tuning=PARTITIONED)
-    slots = graph._out.slots
+    slots = graph.core.out.slots
     most = 3 * tiles.MAX_ABSENT * slots.num_slots // (4 * tiles.TILE_SLOTS)
     fewest = {
         "insert": -(-slots.num_slots // slots.tuning.insert_tile_slots),
         "delete": -(-slots.num_slots // slots.tuning.delete_tile_slots),
     }
     for num_rows in sorted({at + i for at in fewest.values() for i in (-1, 0)} | {most, most + 1}):
-        edges = tuple(map(graph.backend.asarray, edges_of_slots(graph, np.arange(num_rows))))
+        edges = tuple(map(graph.core.backend.asarray, edges_of_slots(graph, np.arange(num_rows))))
         for update, kernel in (("insert", "k_list_pieces"), ("delete", "k_find_pieces")):
             launches.clear()
             getattr(graph, f"{update}_edges")(edges)

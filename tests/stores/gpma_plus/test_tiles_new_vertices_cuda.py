@@ -24,8 +24,8 @@ def make_small_rows(device, tiles, has_room=True, **options):
 
 
 def insert(graph, keys):
-    graph._out._num_untried = 0  # whatever had to be sorted before
-    return graph.insert_edges(tuple(map(graph.backend.asarray, np.asarray(keys).astype(np.int32))))
+    graph.core.out._num_untried = 0  # whatever had to be sorted before
+    return graph.insert_edges(tuple(map(graph.core.backend.asarray, np.asarray(keys).astype(np.int32))))
 
 
 def three_each(rows):
@@ -87,7 +87,7 @@ def test_what_takes_back_is_loaded_before_anything_is_written(device, tiles, lau
         prepared.extend(run.__self__.name for run, *_ in start.args[0])
         return start
 
-    most_new = graph._out.slots.room_at(graph._out._upper_limits[-1])
+    most_new = graph.core.out.slots.room_at(graph.core.out._upper_limits[-1])
     there = np.array(sorted(pairs_of(graph))).T
     insert(graph, np.resize(there.T, (most_new + 1, 2)).T)  # all there already, but they might not be
     row = graph.number_of_vertices() - 20

@@ -20,14 +20,14 @@ from tests.stores.planned import plan_updates
 
 def pairs_of(graph):
     packed = graph.snapshot().compact()
-    src, dst = (graph.backend.to_host(column).tolist() for column in (packed.sources, packed.indices))
+    src, dst = (graph.core.backend.to_host(column).tolist() for column in (packed.sources, packed.indices))
     return set(zip(src, dst, strict=True))
 
 
 def on_device(columns, device, **options):
     """Return a graph of such edges and their columns, where kernels read batches as they come."""
     graph = DynamicGraph.from_edges(columns, device=device, **options)
-    return graph, tuple(map(graph.backend.asarray, columns))
+    return graph, tuple(map(graph.core.backend.asarray, columns))
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -60,7 +60,7 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
     graph = DynamicGraph.from_edges((rows, columns), device=device)
     report = graph.delete_edges((rows[400:700], columns[400:700]))
     assert (report.deleted, report.path) == (300, "in-place")
-    valid = graph.backend.to_host(graph.snapshot().mask()).reshape(-1, 32).sum(axis=1)
+    valid = graph.core.backend.to_host(graph.snapshot().mask()).reshape(-1, 32).sum(axis=1)
     assert valid.min() >= 1
     check_graph(graph)
 
@@ -143,7 +143,7 @@ def test_ids_of_another_dtype_are_converted_without_a_look(device, launches, dty
     options = {"capacity": 3000} if store == "slab_hash" else {}
     graph, (src, dst) = on_device(np.divmod(40 * np.arange(600, dtype=dtype), 400), device, store=store, **options)
     twin = graph.copy()
-    log = plan_updates(twin).follow()
+    log = plan_updates(twin).core.follow()
     for update, batch, stranger in (
         ("insert_edges", (src[100::100], dst[100::100] + dtype(1)), None),
         ("delete_edges", (src[100::100], dst[100::100] + dtype(1)), None),
@@ -162,11 +162,11 @@ def test_ids_of_another_dtype_are_converted_without_a_look(device, launches, dty
     if np.dtype(dtype).itemsize == 8:
         for update in (graph.insert_edges, graph.delete_edges):
             with pytest.raises(LimitError, match="`dst` has 1099511627776 at row 1; int32 ids go to"):
-                update((src[:2], graph.backend.asarray(np.array([0, 2**40], dtype))))
+                update((src[:2], graph.core.backend.asarray(np.array([0, 2**40], dtype))))
     if np.dtype(dtype).kind == "i":
         for update in (graph.insert_edges, graph.delete_edges):
             with pytest.raises(InputError, match="`src` has -2 at row 1"):
-                update((graph.backend.asarray(np.array([0, -2], dtype)), dst[:2]))
+                update((graph.core.backend.asarray(np.array([0, -2], dtype)), dst[:2]))
     check_graph(graph)
 
 
@@ -248,14 +248,17 @@ def test_an_export_has_updates_planned_and_a_log_has_not(device, launches):
     graph = DynamicGraph.from_edges((src, dst), device=device)
     batch = (src[100::100], dst[100::100] + 1)
     exported = graph.snapshot().export()
-    before = {name: np.array(graph.backend.to_host(graph.backend.asarray(array))) for name, array in exported.items()}
+    before = {
+        name: np.array(graph.core.backend.to_host(graph.core.backend.asarray(array)))
+        for name, array in exported.items()
+    }
     for update in (graph.insert_edges, graph.delete_edges):
         update(batch)
         for name, array in exported.items():
-            assert np.array_equal(graph.backend.to_host(graph.backend.asarray(array)), before[name])
+            assert np.array_equal(graph.core.backend.to_host(graph.core.backend.asarray(array)), before[name])
         check_graph(graph)
     del exported
-    log = graph.follow()
+    log = graph.core.follow()
     launches.clear()
     graph.insert_edges(batch)
     assert (launches[0], launches[-1]) == ("k_look_up_edges", "k_insert_lists")
@@ -343,7 +346,7 @@ def test_batches_of_about_one_size_share_their_scratch(device):
         for update in (graph.insert_edges, graph.delete_edges):
             update((src[:size], dst[:size] + np.int32(1)))
         check_graph(graph)
-        scratch = graph._out.slots.scratch._kept
+        scratch = graph.core.out.slots.scratch._kept
         assert sorted(scratch) == ["deletion", "insertion"]
         kept.append([made for _, made in scratch.values()])
     assert kept[0] == kept[1] == kept[2]
@@ -363,7 +366,7 @@ def test_batches_of_about_one_size_share_what_their_ids_are_looked_up_in(device,
         made.clear()
         for update in ("insert_edges", "delete_edges"):
             batch = src[:size], np.roll(dst, step)[:size]
-            on_gpu = tuple(map(graph.backend.asarray, batch))
+            on_gpu = tuple(map(graph.core.backend.asarray, batch))
             assert getattr(graph, update)(on_gpu) == getattr(twin, update)(batch)
         assert len(made) == (3 if step in (0, 3, 4) else 0)
         check_graph(graph)
@@ -383,7 +386,7 @@ def test_a_deletion_leaves_its_scratch_clear_or_has_it_cleared(device, directed,
         """Delete edges, one of row 0, and return whether the scratch for that was filled with zeros."""
         batch = rows[[*others, 0]], np.append(columns[[*others]] + 40, first).astype(np.int32)
         filled.clear()
-        assert graph.delete_edges(tuple(map(graph.backend.asarray, batch))).path == "in-place"
+        assert graph.delete_edges(tuple(map(graph.core.backend.asarray, batch))).path == "in-place"
         pairs = set(zip(*(column.tolist() for column in batch), strict=True))
         there.difference_update(pairs if directed else pairs | {(v, u) for u, v in pairs})
         assert pairs_of(graph) == there
@@ -391,7 +394,7 @@ def test_a_deletion_leaves_its_scratch_clear_or_has_it_cleared(device, directed,
         return filled[0]
 
     assert fills(40, 3, 3, 90, 700)  # made, with zeros
-    control, marks = map(graph.backend.to_host, graph._out.slots.scratch._kept["deletion"][0].arrays[:2])
+    control, marks = map(graph.core.backend.to_host, graph.core.out.slots.scratch._kept["deletion"][0].arrays[:2])
     assert not control[:SUMS].any()
     assert not marks.any()
     assert not fills(41, 4, 91, 91, 701)

@@ -16,7 +16,7 @@ def make(device, **options):
 
 def check_blocks(graph):
     """Each row's blocks form a complete tree in level order; every block is in one row or in the queue, and once."""
-    host, store = graph.backend.to_host, graph._out
+    host, store = graph.core.backend.to_host, graph.core.out
     blocks, num_rows = store._blocks, store.num_vertices
     degrees, written, roots, lasts, pool, queue = (
         host(getattr(blocks, name)) for name in ("degrees", "written", "roots", "lasts", "pool", "queue")
@@ -78,31 +78,31 @@ def test_devices_take_the_same_blocks(backend_name):
         for graph in graphs:
             graph.insert_edges(tuple(batch))
             graph.delete_edges(tuple(gone))
-        first, second = (graph._out._blocks for graph in graphs)
+        first, second = (graph.core.out._blocks for graph in graphs)
         assert (first.front, first.num_free, first.num_entries) == (second.front, second.num_free, second.num_entries)
         for name in ("degrees", "written", "roots", "lasts", "children", "queue"):
-            np.testing.assert_array_equal(getattr(first, name), graphs[1].backend.to_host(getattr(second, name)))
+            np.testing.assert_array_equal(getattr(first, name), graphs[1].core.backend.to_host(getattr(second, name)))
 
 
 def test_an_edge_is_looked_for_before_it_is_appended():
     pair = make("cpu")
     pair.insert([0] * 10, range(10))
-    blocks = pair.graph._out._blocks
+    blocks = pair.graph.core.out._blocks
     assert pair.insert([0] * 12, range(12)).replaced == 10
-    assert pair.graph._out._blocks.num_entries == 12
+    assert pair.graph.core.out._blocks.num_entries == 12
     assert blocks.degrees[0] == 12
 
 
 def test_the_block_size_is_the_first_batch_s_average_degree():
     pair = make("cpu")
     pair.insert(np.repeat([2, 5, 900], 20), np.tile(np.arange(20), 3))
-    assert pair.graph._out._blocks.size == 20
+    assert pair.graph.core.out._blocks.size == 20
     pair.insert(np.full(5, 1), np.arange(5))
-    assert pair.graph._out._blocks.size == 20
-    assert make("cpu", block_size=7).graph._out._blocks.size == 7
+    assert pair.graph.core.out._blocks.size == 20
+    assert make("cpu", block_size=7).graph.core.out._blocks.size == 7
     other = make("cpu")
     other.insert([0], [1])
-    assert other.graph._out._blocks.size == 4
+    assert other.graph.core.out._blocks.size == 4
 
 
 @pytest.mark.parametrize("refill_at", [0.5, 0.8, 1.0])
@@ -110,7 +110,7 @@ def test_the_queue_is_refilled_before_it_runs_dry(refill_at):
     pair = make("cpu", block_size=4, refill_at=refill_at, refill=0.25)
     for start in range(0, 2000, 50):
         pair.insert(np.arange(start, start + 50) % 13, np.arange(start, start + 50))
-        blocks = pair.graph._out._blocks
+        blocks = pair.graph.core.out._blocks
         assert blocks.num_used <= refill_at * blocks.num_blocks
         assert blocks.num_blocks <= 1.3 / refill_at * blocks.num_used + 20
     check_blocks(pair.graph)
@@ -120,16 +120,16 @@ def test_nothing_is_reserved_unless_asked_for():
     graph = DynamicGraph(store="graphvine", device="cpu")
     assert graph.memory_usage()["free_blocks"] == 0
     graph = DynamicGraph(store="graphvine", device="cpu", reserve_bytes=1 << 20, weighted=True)
-    pool = graph._out._blocks.pool
+    pool = graph.core.out._blocks.pool
     assert graph.memory_usage()["free_blocks"] == 1 << 20
     src, dst = np.divmod(np.arange(10_000), 100)
     assert not graph.insert_edges((src, dst), default_weight=1.0).grown
     usage = graph.memory_usage()
     assert usage["blocks"] + usage["free_blocks"] == 1 << 20
-    assert graph._out._blocks.pool is pool
-    assert graph._out._blocks.size == 100
+    assert graph.core.out._blocks.pool is pool
+    assert graph.core.out._blocks.size == 100
     graph.clear()
-    assert graph._out._blocks.pool is pool
+    assert graph.core.out._blocks.pool is pool
 
 
 def test_blocks_are_given_back():
@@ -152,7 +152,7 @@ def test_marked_holes_are_bounded():
         pair.insert(keys % 7, keys)
         if start >= 1000:
             pair.delete((keys - 1000) % 7, keys - 1000)
-        blocks = pair.graph._out._blocks
+        blocks = pair.graph.core.out._blocks
         assert blocks.num_entries <= 4000
     check_blocks(pair.graph)
 
@@ -172,7 +172,7 @@ def test_only_rows_that_were_touched_are_read_again(backend_name, monkeypatch):
     pair = make(backend_name, weighted=True)
     src, dst = np.divmod(np.arange(60), 6)
     pair.insert(src, dst, src / 2)
-    store, seen = type(pair.graph._out), []
+    store, seen = type(pair.graph.core.out), []
     read = store._read_rows
     monkeypatch.setattr(
         store, "_read_rows", lambda self, rows: (seen.append(self.backend.to_host(rows).tolist()), read(self, rows))[1]
@@ -187,7 +187,7 @@ def test_a_table_that_does_not_fit_changes_nothing(backend_name, monkeypatch):
     pair.insert([0, 1, 1], [3, 2, 0], [1.0, 2.0, 3.0])
     pair.graph.insert_edges(([1, 4], [5, 0], [4.0, 5.0]))
     pair.model.insert_edges(([1, 4], [5, 0], [4.0, 5.0]))
-    empty = pair.graph.backend.empty
+    empty = pair.graph.core.backend.empty
     message = r"store 'graphvine': memory ran out for a table of 5 edges \(no more\); the graph is as it was"
     for good in range(5):
         left = iter(range(good))
@@ -198,7 +198,7 @@ def test_a_table_that_does_not_fit_changes_nothing(backend_name, monkeypatch):
             return empty(shape, dtype)
 
         with monkeypatch.context() as patch:
-            patch.setattr(pair.graph.backend, "empty", failing)
+            patch.setattr(pair.graph.core.backend, "empty", failing)
             with pytest.raises(OutOfMemoryError, match=message):
                 pair.graph.snapshot()
     pair.check_queries()
@@ -208,12 +208,12 @@ def test_a_table_that_does_not_fit_changes_nothing(backend_name, monkeypatch):
 def test_queries_read_the_blocks(backend_name):
     graph = DynamicGraph(store="graphvine", device=backend_name, weighted=True)
     graph.insert_edges(([0, 0, 3], [4, 2, 1], [1.0, 2.0, 3.0]))
-    host = graph.backend.to_host
+    host = graph.core.backend.to_host
     asked = ([7, 0, 3, 0, 0], [7, 4, 0, 4, 2])
     assert host(graph.has_edges(asked)).tolist() == [False, True, False, True, True]
     np.testing.assert_array_equal(host(graph.edge_weights(asked)), [np.nan, 1, np.nan, 1, 2])
     assert host(graph.successors(0)).tolist() == [2, 4]
-    assert graph._out._is_stale
+    assert graph.core.out._is_stale
     assert graph.memory_usage()["dst"] == 0
 
 

@@ -13,7 +13,7 @@ __all__ = ["on_host", "some_edges"]
 
 def on_host(G: DynamicGraph, array: Any) -> np.ndarray:
     """A copy, which does not keep exported memory alive."""
-    return np.array(G.backend.to_host(array))
+    return np.array(G.core.backend.to_host(array))
 
 
 def some_edges(count: int, seed: int = 1, most: int = 30) -> tuple[np.ndarray, np.ndarray]:

@@ -90,7 +90,7 @@ def test_on_the_host_it_is_the_graph_as_it_is() -> None:
         G = DynamicGraph(device="cpu", memory=memory, spill=True)
         G.insert_edges(some_edges(50))
         assert G.memory == "host"
-        assert G._out.memory == "device"
+        assert G.core.out.memory == "device"
         assert "host" not in G.memory_usage()
 
 
@@ -120,9 +120,9 @@ def test_in_edges_are_made_in_pieces(memory: str, weighted: bool, device: str, m
     dst[:100] = 7
     pair.insert(src, dst, *([np.arange(300) / 4] if weighted else []))
     pair.delete(src[::3], dst[::3])
-    out, num_vertices = pair.graph._out, pair.graph.number_of_vertices()
+    out, num_vertices = pair.graph.core.out, pair.graph.number_of_vertices()
     kinds = out.vertex_dtype, out.weight_dtype
-    batch = transpose_pieces(pair.graph.backend, out.edge_pieces, num_vertices, *kinds)
+    batch = transpose_pieces(pair.graph.core.backend, out.edge_pieces, num_vertices, *kinds)
     columns = {name: on_host(pair.graph, column) for name, column in pair.graph.edge_columns().items()}
     order = np.lexsort((columns["source"], columns["destination"]))
     assert np.array_equal(on_host(pair.graph, batch.src), columns["destination"][order])
@@ -164,7 +164,7 @@ def test_saved_and_pickled_with_its_memory(device: str, tmp_path: Any, watched: 
     for twin in (here, there, pickle.loads(pickle.dumps(G)), DynamicGraph.from_edges(G)):
         assert twin.memory == "host"
         assert twin.to_pandas().equals(G.to_pandas())
-        assert (twin._memory, twin._spills) == ("host", True)
+        assert (twin.core.memory_option, twin.core.spills) == ("host", True)
     assert watched.owns(here.snapshot().indices)
 
 

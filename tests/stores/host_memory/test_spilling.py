@@ -13,6 +13,8 @@ import dynstore
 from dynstore.backend import Backend, get_backend
 from dynstore.errors import OutOfMemoryError
 from dynstore.graph import DynamicGraph
+from dynstore.graph.core import GraphCore
+from dynstore.graph.insertions import Request
 from dynstore.testing.pair import Pair
 from tests.stores.host_memory.scenes import on_host, some_edges
 
@@ -52,11 +54,11 @@ def test_auto_where_nothing_is_known_of_the_memory(device: str, monkeypatch: pyt
 
 def fill_device(G: DynamicGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let larger arrays than the graph's own fail as long as these are on the device."""
-    backend, limit = G.backend, G.snapshot().indices.nbytes + 64
+    backend, limit = G.core.backend, G.snapshot().indices.nbytes + 64
     empty, pinned = backend.empty, backend.pinned
 
     def limited(shape: Any, dtype: Any) -> Any:
-        if G._out.memory == "device" and int(np.prod(shape)) * np.dtype(dtype).itemsize > limit:
+        if G.core.out.memory == "device" and int(np.prod(shape)) * np.dtype(dtype).itemsize > limit:
             raise OutOfMemoryError(f"the device has no room for {shape} of {dtype}")
         return empty(shape, dtype)
 
@@ -131,7 +133,7 @@ def test_a_window_spills(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             if name == "small":
                 for method in ("try_insert", "plan_insert"):
-                    refuse_on_device(type(G._out), method, patch)
+                    refuse_on_device(type(G.core.out), method, patch)
             for seed in range(2, 5):
                 window.slide(some_edges(200, seed, 60))
     assert (graphs["small"].memory, graphs["large"].memory) == ("host", "device")
@@ -159,7 +161,7 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
     arrays = {name: on_host(pair.graph, getattr(pair.graph.snapshot(), name)) for name in names}
     with monkeypatch.context() as patch:
         fill_device(pair.graph, patch)
-        pinned, calls = pair.graph.backend.pinned, []
+        pinned, calls = pair.graph.core.backend.pinned, []
 
         def failing(shape: Any, dtype: Any) -> Any:
             calls.append(shape)
@@ -167,7 +169,7 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
                 raise OutOfMemoryError("no memory can be pinned")
             return pinned(shape, dtype)
 
-        patch.setattr(pair.graph.backend, "pinned", failing)
+        patch.setattr(pair.graph.core.backend, "pinned", failing)
         with pytest.raises(OutOfMemoryError, match="no memory can be pinned"):
             pair.graph.insert_edges((*some_edges(300, 2, 60), np.ones(300)))
     assert pair.graph.memory == ("host" if fail_at == 6 else "device")
@@ -179,14 +181,14 @@ def test_a_move_that_fails_leaves_the_graph_on_the_device(
 
 def test_columns_that_do_not_fit_beside_the_graph_spill_too(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = filled(device, spill=True)
-    opened = DynamicGraph._opened
+    opened = Request.opened
 
-    def refusing(G: DynamicGraph, request: Any) -> Any:
-        if G.memory == "device":
+    def refusing(request: Request, core: GraphCore) -> Request:
+        if core.memory == "device":
             raise MemoryError("the device has no room for columns")
-        return opened(G, request)
+        return opened(request, core)
 
-    monkeypatch.setattr(DynamicGraph, "_opened", refusing)
+    monkeypatch.setattr(Request, "opened", refusing)
     pair.insert(*some_edges(30, 2), np.ones(30))
     assert pair.graph.memory == "host"
 

@@ -42,7 +42,7 @@ def test_append_adds_up_and_what_is_not_above_zero_goes(device: str, directed: b
 
 def test_after_appending_all_that_follows_the_graph_is_computed_anew() -> None:
     graph = make(([0, 1, 2], [1, 2, 3], [1.0, 2.0, 3.0]))
-    log, parts = graph.follow(), graph.track("weakly_connected_components")
+    log, parts = graph.core.follow(), graph.track("weakly_connected_components")
     parts.result()
     graph.insert_edges(([1, 4], [2, 3], [-2.0, 1.0]), on_duplicate="append")
     assert not log.complete
@@ -60,7 +60,7 @@ def test_append_is_refused_where_nothing_adds_up() -> None:
 def test_append_that_runs_out_of_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = make(([0, 0, 1], [1, 2, 0], [1.0, 2.0, 3.0]))
     graph.snapshot(transposed=True)
-    empty, edges = graph.backend.empty, live_edges(graph.snapshot())
+    empty, edges = graph.core.backend.empty, live_edges(graph.snapshot())
     batch = ([0, 0, 4], [1, 2, 4], [-1.0, 1.0, 1.0])
     for n in range(1000):
         calls = iter(range(1000))
@@ -71,7 +71,7 @@ def test_append_that_runs_out_of_memory_changes_nothing(monkeypatch: pytest.Monk
             return empty(shape, dtype)
 
         with monkeypatch.context() as patch:
-            patch.setattr(graph.backend, "empty", failing)
+            patch.setattr(graph.core.backend, "empty", failing)
             try:
                 report = graph.insert_edges(batch, on_duplicate="append")
             except OutOfMemoryError:

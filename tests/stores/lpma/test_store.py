@@ -35,7 +35,7 @@ def random_batch(rng: np.random.Generator, num_vertices: int, size: int) -> tupl
 
 
 def levels_of(graph: DynamicGraph) -> Levels:
-    store: Any = graph._out
+    store: Any = graph.core.out
     return store._levels
 
 
@@ -330,7 +330,7 @@ def test_a_root_may_be_as_dense_as_its_limit(device: str) -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda" if ON_GPU else "cuda-sim"])
 def test_a_snapshot_copies_only_segments_that_changed(device: str) -> None:
     graph = make((np.arange(600) // 20, np.arange(600) % 20 * 5), device=device)
-    host = graph.backend.to_host
+    host = graph.core.backend.to_host
     view = graph.snapshot()
     kept, marked = view.indices, np.array(host(view.indices))
     kept[:] = -7  # what is not written again keeps this
@@ -340,7 +340,7 @@ def test_a_snapshot_copies_only_segments_that_changed(device: str) -> None:
     assert view.indices is kept
     now = np.array(host(kept))
     assert 2 * SEGMENT <= np.count_nonzero(now != -7) <= 8 * SEGMENT
-    kept[:] = graph.backend.asarray(np.where(now == -7, marked, now))
+    kept[:] = graph.core.backend.asarray(np.where(now == -7, marked, now))
     check_graph(graph)
 
 
@@ -361,7 +361,7 @@ def test_a_row_is_read_from_the_levels_without_a_snapshot() -> None:
 def test_updates_that_are_followed_make_no_snapshot() -> None:
     """It could run out of memory when the update has been written already."""
     graph = make(([0, 1], [1, 2], [1.0, 2.0]))
-    log = graph.follow()
+    log = graph.core.follow()
     rng = np.random.default_rng(15)
     assert graph.insert_edges((*random_batch(rng, 20, 200), np.ones(200))).grown
     graph.delete_edges(([0], [1]))

@@ -27,9 +27,11 @@ def test_tables_are_merged_with_few_keys_and_with_many(device, weighted, num_edg
         weights[batch] += 1
         for wanted in (there, np.setdiff1d(there, batch)):
             table = graph.snapshot()
-            src, dst = (graph.backend.to_host(column).astype(np.int64) for column in (table.sources, table.indices))
+            src, dst = (
+                graph.core.backend.to_host(column).astype(np.int64) for column in (table.sources, table.indices)
+            )
             assert np.array_equal(50 * src + dst, wanted)
             if weighted:
-                assert np.array_equal(graph.backend.to_host(table.weights), weights[wanted])
+                assert np.array_equal(graph.core.backend.to_host(table.weights), weights[wanted])
             check_graph(graph)
             graph.delete_edges((batch // 50, batch % 50))

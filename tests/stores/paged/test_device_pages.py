@@ -73,7 +73,7 @@ def test_copied_pages_stay_until_new_ones_are_written(backend_name: str, monkeyp
 
 def resident(G: DynamicGraph) -> list[int]:
     """Return the bytes of pages on the device, by orientation."""
-    return [int(store._resident.nbytes) for store in (G._out, G._in) if isinstance(store, PagedStore)]
+    return [int(store._resident.nbytes) for store in (G.core.out, G.core.into) if isinstance(store, PagedStore)]
 
 
 def refuse_beside_pages(G: DynamicGraph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_pages_on_the_device_make_room_for_updates(
     fill()
     before, version = G.edge_columns(), G.version
     with monkeypatch.context() as patch:
-        patch.setattr(G.backend, "empty", FailingEmpty(G.backend.empty, 0, lasting=True))
+        patch.setattr(G.core.backend, "empty", FailingEmpty(G.core.backend.empty, 0, lasting=True))
         with pytest.raises(OutOfMemoryError):
             change(G)
     assert G.version == version

@@ -71,7 +71,7 @@ def test_a_mirrored_batch_is_found_as_its_edges_are(
     values = [np.ones(size)] if weighted else []
     G.insert_edges((*some_pairs(size, 1), *values))
     G.delete_edges(tuple(column[: size // 20] for column in some_pairs(size, 1)))
-    store, backend = G._out, G.backend
+    store, backend = G.core.out, G.core.backend
     assert isinstance(store, PagedStore)
     ends = tuple(backend.asarray(column.astype(vertex_dtype)) for column in some_pairs(size, 1))
     others = tuple(backend.asarray(column.astype(vertex_dtype)) for column in some_pairs(size, 2))

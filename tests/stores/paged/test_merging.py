@@ -127,7 +127,7 @@ def test_all_memory_that_is_kept_is_counted(backend_name: str) -> None:
     G.insert_edges((*some_edges(400), np.ones(400)))
     for first in range(0, 300, 60):
         G.delete_edges(tuple(column[first : first + 60] for column in some_edges(400)))
-        blocks = G._out._spare._blocks  # type: ignore[attr-defined]
+        blocks = G.core.out._spare._blocks  # type: ignore[attr-defined]
         usage, held = G.memory_usage(), sum(block[2].nbytes for block in blocks)
         assert usage["pages"] + usage["page_weights"] + usage["spare_pages"] == held
         assert usage["host"] == held
@@ -147,7 +147,7 @@ def test_merges_take_turns_between_two_blocks(backend_name: str) -> None:
     for seed in range(2, 6):
         G.insert_edges(some_edges(30, seed))
         G.delete_edges(some_edges(30, seed))
-        addresses.append(G._out._base.words_on_host.ctypes.data)  # type: ignore[attr-defined]
+        addresses.append(G.core.out._base.words_on_host.ctypes.data)  # type: ignore[attr-defined]
     assert G.statistics()["merges"] > merges + 1
     assert len(set(addresses)) <= 3
     assert G.memory_usage()["spare_pages"] > 0
@@ -170,7 +170,7 @@ def test_spare_memory_is_freed_where_none_can_be_pinned(backend_name: str, monke
     pair = Pair(store="paged", device=backend_name, weighted=True, **SMALL)
     for seed in (1, 2, 3):
         pair.update("insert_edges", some_edges(100, seed))
-    backend, spare = pair.graph.backend, pair.graph._out._spare  # type: ignore[attr-defined]
+    backend, spare = pair.graph.core.backend, pair.graph.core.out._spare  # type: ignore[attr-defined]
     assert spare.nbytes > 0
     pinned, refused = backend.pinned, []
 

@@ -163,7 +163,7 @@ def test_degrees_are_counted_without_a_table(
     assert counts(paged)[0]
     monkeypatch.setattr(PagedStore, "_refresh", lambda _: pytest.fail("a table was made"))
     for transposed in (False, True):
-        found, wanted = (G.backend.to_host(G.row_lengths(transposed)) for G in (paged, plain))
+        found, wanted = (G.core.backend.to_host(G.row_lengths(transposed)) for G in (paged, plain))
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == wanted.dtype
     for name in ("degree", "in_degree", "out_degree"):
@@ -179,13 +179,13 @@ def test_a_search_reads_in_edges_that_are_kept(monkeypatch: pytest.MonkeyPatch) 
         G.delete_edges(tuple(column[:8] for column in some_edges(300, 1)))
         G.insert_edges(tuple(column[:9] for column in some_edges(300, 2)))
     pulled = []
-    kernels = paged.backend.kernels("dynstore.algorithms.paged", "searches")
+    kernels = paged.core.backend.kernels("dynstore.algorithms.paged", "searches")
     pull = kernels.pull_leaves
     monkeypatch.setattr(kernels, "pull_leaves", lambda *given: (pulled.append(1), pull(*given))[1])
     for kept in (False, True):
         frames = [dynstore.bfs(G, 3) for G in (paged, plain)]
         assert frames[0].equals(frames[1])
-        assert (bool(pulled), paged.has_in_edges) == (kept, kept)
+        assert (bool(pulled), paged.core.into is not None) == (kept, kept)
         dynstore.pagerank(paged)  # keeps in-edges
 
 
@@ -220,8 +220,8 @@ def test_the_table_and_the_pages_lie_in_host_memory(backend_name: str, monkeypat
     usage = G.memory_usage()
     assert usage["host"] == sum(usage[part] for part in HOST_PARTS) >= usage["pages"] + usage["page_weights"] > 0
     assert usage["src"] == 0
-    before, pinned, calls = G.edge_table(), G.backend.pinned, []
-    monkeypatch.setattr(G.backend, "pinned", lambda *args: (calls.append(args), pinned(*args))[1])
+    before, pinned, calls = G.edge_table(), G.core.backend.pinned, []
+    monkeypatch.setattr(G.core.backend, "pinned", lambda *args: (calls.append(args), pinned(*args))[1])
     G.insert_edges([(0, 0, 1.0), (39, 39, 1.0)])
     assert not calls
     assert G.snapshot().memory == "host"
@@ -238,7 +238,7 @@ def test_copies_share_pages(backend_name: str) -> None:
     G = DynamicGraph(store="paged", device=backend_name, **SMALL)
     G.insert_edges(some_edges(100))
     table, twin = G.edge_table(), G.copy()
-    assert twin._out._base is G._out._base  # type: ignore[attr-defined]
+    assert twin.core.out._base is G.core.out._base  # type: ignore[attr-defined]
     src, dst = some_edges(100)
     twin.delete_edges((src[:5], dst[:5]))
     assert G.edge_table().equals(table)
@@ -251,8 +251,8 @@ def test_a_copy_shares_a_delta_that_no_read_changes(backend_name: str) -> None:
     for seed, count in ((1, 100), (2, 20), (3, 2)):
         G.insert_edges(some_edges(count, seed))
     twin = G.copy()
-    delta: Any = G._out._delta  # type: ignore[attr-defined]
-    assert twin._out._delta is delta  # type: ignore[attr-defined]
+    delta: Any = G.core.out._delta  # type: ignore[attr-defined]
+    assert twin.core.out._delta is delta  # type: ignore[attr-defined]
     runs = delta._runs
     twin.edge_table()
     assert delta._runs is runs

@@ -55,7 +55,7 @@ def test_updates_that_no_read_comes_between(
                 pair.update("update", with_weights(*draw()), leaving, on_duplicate=how)
             case _:
                 pair.update("insert_edges", with_weights(*draw()), on_duplicate=how)
-        store: Any = pair.graph._out
+        store: Any = pair.graph.core.out
         runs = store._delta._runs
         seen.add((store._num_dead > 0, runs.num_dead > 0, len(runs.small[0]) > 0))
         assert pair.graph.number_of_edges() == pair.model.number_of_edges()

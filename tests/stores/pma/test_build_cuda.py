@@ -30,7 +30,7 @@ def check_build(device, src, dst, **options):
     graph = DynamicGraph(device=device, **options)
     reports = [one.insert_edges((np.asarray(src, np.int32), np.asarray(dst, np.int32))) for one in (graph, twin)]
     assert reports[0] == reports[1]
-    assert slots_of(graph._out) == slots_of(twin._out)
+    assert slots_of(graph.core.out) == slots_of(twin.core.out)
     check_graph(graph)
     return graph
 
@@ -79,7 +79,7 @@ def test_a_build_after_vertices_and_after_edges_that_went(device):
         one.insert_edges(tuple(edges))
         one.delete_edges(tuple(edges))
         one.insert_edges(tuple(others))
-    assert slots_of(graph._out) == slots_of(twin._out)
+    assert slots_of(graph.core.out) == slots_of(twin.core.out)
     check_graph(graph)
 
 
@@ -91,13 +91,13 @@ def test_both_orientations_and_what_changed(device, directed):
     changes = []
     for one in (graph, twin):
         one.snapshot(transposed=True)
-        log = one.follow()
+        log = one.core.follow()
         one.insert_edges((src, dst))
-        delta = one.net_delta(log)
-        changes.append([one.backend.to_host(column).tolist() for column in (delta.src, delta.dst, delta.slots)])
+        delta = one.core.net_delta(log)
+        changes.append([one.core.backend.to_host(column).tolist() for column in (delta.src, delta.dst, delta.slots)])
     assert changes[0] == changes[1]
-    assert slots_of(graph._out) == slots_of(twin._out)
-    assert slots_of(graph._in_store()) == slots_of(twin._in_store())
+    assert slots_of(graph.core.out) == slots_of(twin.core.out)
+    assert slots_of(graph.core.oriented(True)) == slots_of(twin.core.oriented(True))
     check_graph(graph)
 
 

@@ -127,9 +127,9 @@ def test_a_growth_that_fails_leaves_the_graph_as_it_was(device, monkeypatch, hub
     for check in (for_every_allocation, for_every_kernel):
         pair = Pair(device=device, transposed=True)
         pair.insert(src, dst)
-        before = pair.graph._out.slots.num_slots
+        before = pair.graph.core.out.slots.num_slots
         assert check(monkeypatch, pair, "insert_edges", batch) > 0
-        assert pair.graph._out.slots.num_slots > before
+        assert pair.graph.core.out.slots.num_slots > before
 
 
 def test_slots_of_an_element_are_exact_beyond_what_a_float_holds(device):
@@ -164,7 +164,7 @@ def test_slots_beyond_what_products_of_ranks_hold_are_refused(device):
     bounded = [("gpma+", device), ("lpma", device), ("gpma", device), ("gpma", "cpu"), ("pma", "cpu")]
     free = [("gpma+", "cpu"), ("lpma", "cpu"), ("merge", device)]  # they count from slot to slot, or spread nothing
     for store, name in bounded + free:
-        sizing = DynamicGraph(device=name, store=store, vertex_dtype="int64")._out
+        sizing = DynamicGraph(device=name, store=store, vertex_dtype="int64").core.out
         sizing._check_num_slots(MAX_SPREAD)
         if (store, name) in free:
             sizing._check_num_slots(MAX_SPREAD + 1)

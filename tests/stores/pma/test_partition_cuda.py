@@ -52,7 +52,7 @@ def make_graph(device, dtype, directed=True):
 
 def check_order(partition, graph, src, dst, mirrored):
     """Order rows, and compare: all are there, with ids that are no vertices replaced, and their ranges ascend."""
-    backend, slots = graph.backend, graph._out.slots
+    backend, slots = graph.core.backend, graph.core.out.slots
     batch = RawEdges(backend, backend.asarray(src), backend.asarray(dst), mirrored)
     ordered = partition.order_batch(backend, slots, batch)
     ordered_src, ordered_dst = (backend.to_host(column[: batch.num_rows]) for column in (ordered.src, ordered.dst))
@@ -165,15 +165,15 @@ def test_ordered_updates_write_the_same_slots(device, partition, launches, direc
     """As those of the rows as they came: with repeated rows, self-loops, dead edges and missing ones."""
     graph = make_graph(device, dtype, directed)
     twin = retune(graph.copy(), partition_rows=1 << 18)
-    logs = [plan_updates(one).follow() for one in (graph, twin) if planned]
+    logs = [plan_updates(one).core.follow() for one in (graph, twin) if planned]
     ordered = dtype == np.int32 or not planned  # int64 ones that the host has looked at come sorted
     rng = np.random.default_rng(8)
     for _ in range(3):
         batch = rng.integers(0, NUM_VERTICES, (2, 60), dtype=dtype)
         batch = np.c_[batch, batch[:, :9], batch[:, 20:23], np.full((2, 2), 3, dtype)]
-        inserted = tuple(map(graph.backend.asarray, batch))
-        deleted = tuple(map(graph.backend.asarray, batch[:, ::4]))
-        missing = tuple(map(graph.backend.asarray, np.c_[batch[:, ::5], np.full((2, 1), NUM_VERTICES - 1, dtype)]))
+        inserted = tuple(map(graph.core.backend.asarray, batch))
+        deleted = tuple(map(graph.core.backend.asarray, batch[:, ::4]))
+        missing = tuple(map(graph.core.backend.asarray, np.c_[batch[:, ::5], np.full((2, 1), NUM_VERTICES - 1, dtype)]))
         for update, edges in (("insert_edges", inserted), ("delete_edges", deleted), ("delete_edges", missing)):
             launches.clear()
             report = getattr(graph, update)(edges)
@@ -184,7 +184,7 @@ def test_ordered_updates_write_the_same_slots(device, partition, launches, direc
             assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
             check_graph(graph)
     changes = [
-        [(*map(graph.backend.to_host, (c.src, c.dst, c.before)), c.inserting) for c in log.changes] for log in logs
+        [(*map(graph.core.backend.to_host, (c.src, c.dst, c.before)), c.inserting) for c in log.changes] for log in logs
     ]
     assert [len(some) for some in changes] == [9, 9] * planned
     for change, of_twin in zip(*changes, strict=True):
@@ -201,7 +201,7 @@ def test_refused_ids_are_named_by_their_row_of_the_batch(device, partition, dtyp
     refused = [(-1, "at row 61")] + [(2**32 + 7, "id 4294967303")] * (dtype == np.int64)
     for stranger, match in refused:
         src[61] = stranger
-        edges = tuple(map(graph.backend.asarray, (src, dst)))
+        edges = tuple(map(graph.core.backend.asarray, (src, dst)))
         for update in (graph.insert_edges, graph.delete_edges)[: 1 + (stranger < 0)]:
             with pytest.raises((InputError, LimitError), match=match):
                 update(edges)
@@ -214,12 +214,12 @@ def test_an_ordered_batch_that_has_to_be_sorted_is_sorted_as_it_came(device, par
     twin = graph.copy()
     hub = np.full(45, 7, np.int32), np.arange(45, dtype=np.int32)
     launches.clear()
-    report = graph.insert_edges(tuple(map(graph.backend.asarray, hub)))
+    report = graph.insert_edges(tuple(map(graph.core.backend.asarray, hub)))
     assert launches[0] == "k_order_rows"
     assert launches[1].startswith("k_list_")  # by pieces, where these are small enough for a graph like this
     assert sorts
     assert report.inserted > 30
-    twin._out._num_untried = 1
+    twin.core.out._num_untried = 1
     twin.insert_edges(hub)
     assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
     check_graph(graph)

@@ -35,7 +35,7 @@ def make(device="cpu", **options):
 
 def table_of(graph):
     """Return the out-edges' table with its arrays on the host."""
-    table, to_host = graph._out._table, graph.backend.to_host
+    table, to_host = graph.core.out._table, graph.core.backend.to_host
     return SlabTable(
         *(np.array(to_host(array)) for array in (table.slabs, table.heads, table.dirty, table.unused, table.state)),
         table.weight_words,
@@ -130,7 +130,7 @@ def test_larger_batches_leave_the_edges_that_they_should(backend_name, rng, dire
     ids, size, rounds = (30, 120, 3) if backend_name == "cuda-sim" else (2000, 20_000, 5)
     graph = make(backend_name, directed=directed, capacity=100 * size, load_factor=load_factor, max_chain=200)
     graph.insert_vertices([ids - 1])
-    held, to_device = np.empty(0, int), graph.backend.asarray
+    held, to_device = np.empty(0, int), graph.core.backend.asarray
     for _ in range(rounds):
         src, dst = rng.integers(0, ids, (2, size)).astype(np.int32)
         src[:: size // 60] = 7
@@ -141,7 +141,9 @@ def test_larger_batches_leave_the_edges_that_they_should(backend_name, rng, dire
         held = np.setdiff1d(held, np.concatenate([code[some] for code in codes]))
         graph.delete_edges((to_device(src[some]), to_device(dst[some])))
         packed = graph.snapshot().compact()
-        sources, columns = (graph.backend.to_host(column).astype(int) for column in (packed.sources, packed.indices))
+        sources, columns = (
+            graph.core.backend.to_host(column).astype(int) for column in (packed.sources, packed.indices)
+        )
         np.testing.assert_array_equal(sources * ids + columns, held)
     check_slabs(graph)
 
@@ -279,9 +281,9 @@ def test_only_rows_that_changed_are_gathered(backend_name, monkeypatch):
     graph.insert_edges((np.arange(60) % 12, np.arange(60), np.arange(60)))
     graph.snapshot()
     asked = []
-    gather = type(graph._out)._gather
+    gather = type(graph.core.out)._gather
     monkeypatch.setattr(
-        type(graph._out), "_gather", lambda store, rows: (asked.append(rows.tolist()), gather(store, rows))[1]
+        type(graph.core.out), "_gather", lambda store, rows: (asked.append(rows.tolist()), gather(store, rows))[1]
     )
     graph.insert_edges(([3, 7, 12], [1, 7, 0], [0.5, 9.0, 2.0]))
     graph.delete_edges(([5, 6], [5, 60]))
@@ -299,8 +301,8 @@ def test_queries_make_no_sorted_table(backend_name, monkeypatch):
     def unwanted(store):
         raise AssertionError("the sorted table was made")
 
-    monkeypatch.setattr(type(graph._out), "_refresh", unwanted)
-    to_host = graph.backend.to_host
+    monkeypatch.setattr(type(graph.core.out), "_refresh", unwanted)
+    to_host = graph.core.backend.to_host
     assert to_host(graph.has_edges(([4, 4, 100], [1, 2, 1]))).tolist() == [True, False, False]
     assert to_host(graph.edge_weights(([4, 2], [5, 4]))).tolist() == [3.0, 4.0]
     assert to_host(graph.neighbors(4)).tolist() == [1, 5, 9]
@@ -352,15 +354,17 @@ def test_a_plan_on_cuda_finds_and_counts_what_the_host_does_and_writes_nothing(
         batch = tuple(column.astype(vertex_dtype) for column in batch)
         probes = []
         for one in (graph, twin):
-            before, to_device = table_of(one), one.backend.asarray
+            before, to_device = table_of(one), one.core.backend.asarray
             if step:
-                edges = make_batch(one.backend, *map(to_device, batch), None, directed)
-                one._out._table.grow_rows(one.backend, ids)
+                edges = make_batch(one.core.backend, *map(to_device, batch), None, directed)
+                one.core.out._table.grow_rows(one.core.backend, ids)
                 before = table_of(one)
-                probe = one._out._kernels.locate_and_count(one.backend, one._out._table, edges, 2, True)
-                overlong = [] if probe.overlong is None else sorted(set(one.backend.to_host(probe.overlong).tolist()))
+                probe = one.core.out._kernels.locate_and_count(one.core.backend, one.core.out._table, edges, 2, True)
+                overlong = (
+                    [] if probe.overlong is None else sorted(set(one.core.backend.to_host(probe.overlong).tolist()))
+                )
                 probes.append((edges.count_edges(), edges.count_loops(), *probe[1:6], overlong))
-                found = one._out._kernels.locate(one.backend, one._out._table, edges)
+                found = one.core.out._kernels.locate(one.core.backend, one.core.out._table, edges)
                 probes[-1] += (found.found, found.found_loops)
                 after = table_of(one)
                 for name in ("slabs", "heads", "dirty", "unused", "state"):
@@ -377,12 +381,12 @@ def test_one_bucket_gets_a_batch_of_many_warps(backend_name):
         pytest.skip("the host counts one edge after the other")
     graph = make(backend_name, load_factor=100.0, max_chain=90)
     graph.insert_edges((np.zeros(7, int), np.arange(7)))
-    store, table = graph._out, graph._out._table
-    column = graph.backend.asarray(np.arange(200, dtype=np.int32) % 150)
-    batch = make_batch(graph.backend, column * 0, column, None, True)
-    probe = store._kernels.locate_and_count(graph.backend, table, batch, 90, True)
+    store, table = graph.core.out, graph.core.out._table
+    column = graph.core.backend.asarray(np.arange(200, dtype=np.int32) % 150)
+    batch = make_batch(graph.core.backend, column * 0, column, None, True)
+    probe = store._kernels.locate_and_count(graph.core.backend, table, batch, 90, True)
     assert (batch.count_edges(), probe.found, probe.needed, spilled(probe)) == (150, 7, 4, 120)
-    places = graph.backend.to_host(probe.places)
+    places = graph.core.backend.to_host(probe.places)
     given = places[places <= -3]
     assert sorted(-3 - given) == list(range(7, 30))
     graph.insert_edges((np.zeros(200, int), np.arange(200) % 150))
@@ -396,13 +400,13 @@ def test_edges_without_a_place_keep_off_the_places_of_others(backend_name):
         pytest.skip("the host writes one edge after the other")
     graph = make(backend_name, pool_growth=9.0)
     graph.insert_edges((np.zeros(20, int), np.arange(20)))
-    store, table = graph._out, graph._out._table
-    column = graph.backend.asarray(np.arange(15, dtype=np.int32))
-    batch = make_batch(graph.backend, column * 0, column + 20, None, True)
-    probe = store._kernels.locate_and_count(graph.backend, table, batch, 9, True)
+    store, table = graph.core.out, graph.core.out._table
+    column = graph.core.backend.asarray(np.arange(15, dtype=np.int32))
+    batch = make_batch(graph.core.backend, column * 0, column + 20, None, True)
+    probe = store._kernels.locate_and_count(graph.core.backend, table, batch, 9, True)
     assert (probe.needed, spilled(probe)) == (1, 5)
     store._reserve(table, probe.used + probe.needed)
-    store._kernels.insert_absent(graph.backend, table, batch, probe._replace(places=probe.places[:0]), True, None)
+    store._kernels.insert_absent(graph.core.backend, table, batch, probe._replace(places=probe.places[:0]), True, None)
     ((_, _, (first, second)),) = chains_of(table_of(graph))
     slabs = table_of(graph).slabs.reshape(-1, 32)[:, :30]
     assert [np.count_nonzero(slabs[slab] >= 0) for slab in (first, second)] == [20, 5]
@@ -425,7 +429,7 @@ def test_an_update_that_is_followed_sorts_nothing_after_it_has_written(monkeypat
     """What is written is written: no memory is asked for any more."""
     graph = make()
     graph.insert_edges((np.arange(50) % 10, np.arange(50)))
-    log = graph.follow()
-    monkeypatch.setattr(type(graph._out), "_refresh", None)
+    log = graph.core.follow()
+    monkeypatch.setattr(type(graph.core.out), "_refresh", None)
     graph.insert_edges(([1, 2], [3, 4]))
     assert log.num_edges == 2

@@ -35,12 +35,12 @@ def make(device, directed=True, **options):
 
 
 def on_device(graph, *columns):
-    return tuple(graph.backend.asarray(column) for column in columns)
+    return tuple(graph.core.backend.asarray(column) for column in columns)
 
 
 def state_of(graph):
     """Return what an update that does not happen leaves as it was."""
-    table, to_host = graph._out._table, graph.backend.to_host
+    table, to_host = graph.core.out._table, graph.core.backend.to_host
     arrays = [to_host(getattr(table, name)).tolist() for name in COLUMNS]
     return [*arrays, *np.maximum(to_host(table.state), 0).tolist(), graph.version, graph.number_of_edges()]
 
@@ -156,7 +156,7 @@ def test_more_edges_than_offsets_can_number_are_planned(device, monkeypatch, lau
     there = np.zeros((40, 40), bool)
     there[src, dst] = True
     absent = np.argwhere(~there)[:9].astype(np.int32)
-    monkeypatch.setattr(graph._out, "_num_edges", 2**31 - 1 - 8)
+    monkeypatch.setattr(graph.core.out, "_num_edges", 2**31 - 1 - 8)
     launches.clear()
     with pytest.raises(LimitError, match="slots are needed"):
         graph.insert_edges(on_device(graph, absent[:, 0], absent[:, 1]))
@@ -171,7 +171,7 @@ def test_the_first_edges_and_an_empty_graph_have_updates_planned_and_a_log_has_n
         launches.clear()
         update(on_device(graph, src, dst))
         assert launches[0] == "k_find_bounds"
-    log = graph.follow()
+    log = graph.core.follow()
     launches.clear()
     graph.insert_edges(on_device(graph, src[:9], dst[9:18]))
     assert "k_find_bounds" not in launches
@@ -183,14 +183,14 @@ def test_rows_that_are_emptied_at_once_give_their_slabs_back(device):
     graph, _, _ = make(device, load_factor=50.0, max_chain=50)
     wide = np.full(90, 7, np.int32), np.arange(90, dtype=np.int32) % 40
     graph.insert_edges(on_device(graph, *wide))
-    row = np.array(graph.backend.to_host(graph.successors(7)), np.int32)
+    row = np.array(graph.core.backend.to_host(graph.successors(7)), np.int32)
     assert row.size == 40
     graph.delete_edges(on_device(graph, np.full(40, 7, np.int32), row))
-    assert int(graph._out._table.state[FREE]) == 1
+    assert int(graph.core.out._table.state[FREE]) == 1
     check_graph(graph)
     graph.insert_edges(on_device(graph, *wide))
     check_graph(graph)
-    assert max(int(graph._out._table.state[FREE]), 0) == 0
+    assert max(int(graph.core.out._table.state[FREE]), 0) == 0
 
 
 @in_turn(why=["id", "chain", "pool"], reuse=[True, False])
@@ -203,7 +203,7 @@ def test_all_that_was_written_is_taken_back(device, monkeypatch, why, reuse):
     graph.delete_edges(on_device(graph, src[:70], dst[:70]))
     graph.delete_edges(on_device(graph, src[-6:], dst[-6:]))
     graph.snapshot()  # no row is dirty
-    table = graph._out._table
+    table = graph.core.out._table
     assert int(table.state[FREE]) == 2
     before = state_of(graph)
     columns = [np.r_[20:60, 8:30, :4, :4], np.r_[np.full(40, 1), np.full(22, 2), [5, 5, 6, 6] * 2]]
@@ -219,7 +219,7 @@ def test_all_that_was_written_is_taken_back(device, monkeypatch, why, reuse):
         raise OutOfMemoryError("test: no plan")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(graph._out), "plan_insert", refuse)
+        patch.setattr(type(graph.core.out), "plan_insert", refuse)
         for _ in range(2):
             with pytest.raises(InputError if why == "id" else OutOfMemoryError):
                 graph.insert_edges(batch)
@@ -271,7 +271,7 @@ def test_batches_of_nothing(device):
 def test_random_batches_do_what_a_dictionary_does(device, rng, options, directed, monkeypatch):
     """After deletions too; the first one is planned, and those that make chains too long."""
     pair, planned = Pair(store="slab_hash", device=device, directed=directed, capacity=20_000, **options), []
-    store, plan = type(pair.graph._out), type(pair.graph._out).plan_insert
+    store, plan = type(pair.graph.core.out), type(pair.graph.core.out).plan_insert
     monkeypatch.setattr(store, "plan_insert", lambda *args: (planned.append(pair.graph.version), plan(*args))[1])
     monkeypatch.setattr(store, "plan_delete", None)
     pair.update("insert_vertices", [49])
@@ -314,9 +314,9 @@ def test_scratch_is_kept_where_it_is_small_beside_the_slabs(device, monkeypatch)
     assert graph.memory_usage()["scratch"] == 0
     for _ in range(2):
         graph.insert_edges(on_device(graph, src[:9], dst[9:18]))
-        kept = dict(graph._out._table.scratch._kept)
+        kept = dict(graph.core.out._table.scratch._kept)
         graph.delete_edges(on_device(graph, src[:9], dst[9:18]))
-    again = graph._out._table.scratch._kept
+    again = graph.core.out._table.scratch._kept
     assert kept["insert"][0] is again["insert"][0]
     assert graph.memory_usage()["scratch"] == sum(one.nbytes for one, _ in again.values()) > 0
     assert graph.copy().memory_usage()["scratch"] == 0

@@ -52,7 +52,7 @@ def k_find_several(offsets, dst, valid, rows, keys, positions, states):
 def test_all_searches_find_the_same(device, dtype):
     rng = np.random.default_rng(5)
     graph = DynamicGraph(device=device)
-    xp = graph.backend.xp
+    xp = graph.core.backend.xp
     offsets = np.r_[0, np.cumsum(LENGTHS)].astype(dtype)
     dst = np.concatenate([np.sort(rng.choice(3 * length + 1, length, replace=False)) for length in LENGTHS])
     bits = rng.random(-(-len(dst) // WARP) * WARP) < 0.7
@@ -74,7 +74,7 @@ def test_all_searches_find_the_same(device, dtype):
     k_find_both_ways.launch(40 * SEARCHERS, *given, positions, states)
     k_find_several.launch(-(-40 // FOUND_EACH), *given, positions, states)
     for found, expected in ((positions, wanted), (states, wanted_states)):
-        found = graph.backend.to_host(found)
+        found = graph.core.backend.to_host(found)
         assert (found[[0, 1, 3]] == expected).all()
         assert (found[2] == expected[0]).all()
 
@@ -109,7 +109,7 @@ def test_places_are_counted_by_a_warp(device, dtype):
     first_slots = slots // WARP * WARP
     wanted = np.repeat(low, WARP) + [np.searchsorted(p, slot, "right") for p, slot in zip(parts, slots, strict=True)]
     firsts = np.repeat(low, WARP) + [np.searchsorted(p, slot) for p, slot in zip(parts, first_slots, strict=True)]
-    backend = DynamicGraph(device=device).backend
+    backend = DynamicGraph(device=device).core.backend
     given = (backend.asarray(column) for column in (places.astype(dtype), low, high, slots))
     lower, counts = (backend.empty(len(slots), np.int64) for _ in range(2))
     k_count_places.launch(len(slots), *given, lower, counts)

@@ -32,7 +32,7 @@ def rows_of(
             G.delete_edges(tuple(old) if comm.rank == 0 else [])
         with Call(comm, "lend") as call:
             rows = make_rows(call, G, inward)
-        host = G.shard.backend.to_host
+        host = G.shard.core.backend.to_host
         numbering = Numbering(*map(host, rows.numbering[:2]), rows.numbering.starts)
         rows = rows._replace(numbering=numbering)
         return ShardRows(*(host(value) if hasattr(value, "dtype") else value for value in rows))

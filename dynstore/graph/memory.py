@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dynstore.arguments import check_flag, check_name
-from dynstore.errors import InputError, OutOfMemoryError
-from dynstore.graph.orientations import Orientations
+from dynstore.errors import InputError
 from dynstore.stores import STORES, get_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
 
     from dynstore.backend import Backend
+    from dynstore.graph.core import GraphCore
     from dynstore.stores.base import Store
     from dynstore.typing import Memory
 
-__all__ = ["MEMORIES", "Spilling", "check_memory", "choose_memory"]
+__all__ = ["MEMORIES", "check_memory", "choose_memory", "may_move"]
 
 _log = logging.getLogger("dynstore")
-T = TypeVar("T")
 
 MEMORIES = ("device", "host", "auto")
 # memory="auto" takes the device if the edges, and the sort of their first batch, need at most this share of what is
@@ -76,49 +73,7 @@ def choose_memory(
     return chosen
 
 
-class Spilling(Orientations):
-    """The part of :class:`dynstore.DynamicGraph` that moves its edges to host memory."""
-
-    @property
-    def _may_move(self) -> bool:
-        store = self._out
-        return self.backend.family == "cuda" and store.memory == "device" and "host" in store.memories
-
-    def _settle(self, num_entries: int, num_vertices: int) -> None:
-        """Choose the memory of a graph without edges, for a first batch, if that is to be chosen."""
-        if self._memory == "auto" and self._may_move and not self._out.num_edges:
-            kinds = self.vertex_dtype, self._out.weight_dtype
-            entries = max(num_entries, self._out.capacity)
-            if (
-                choose_memory(self.backend, type(self._out), "auto", entries, num_vertices, kinds, self._directed)
-                == "host"
-            ):
-                self._move()
-
-    def _or_spill(self, caller: str, update: Callable[[], T]) -> T:
-        """Do an update; if the device's memory runs out, free caches and do it again; at last from host memory.
-
-        The edges move there if the graph may spill. ``update`` leaves the graph as it was if it raises.
-        """
-        try:
-            return self._with_caches_freed(update)
-        except MemoryError as error:
-            if not self._may_move:
-                raise
-            if not self._spills:
-                raise OutOfMemoryError(
-                    f'{error}; memory="host" keeps the edges in host memory, and spill=True moves them there when '
-                    "they do not fit"
-                ) from error
-            reason = str(error)
-        # The error is gone, and with it what the update had reserved.
-        self._move()
-        _log.warning("%s: %s; the graph's edges are in host memory from now on", caller, reason)
-        return update()
-
-    def _move(self) -> None:
-        """Move all edges to host memory, or raise and leave them where they are. The version stays."""
-        moves = [store.plan_move() for store in (self._out, self._in) if store is not None]
-        for move in moves:
-            move()
-        self._views = {}  # they show the old arrays
+def may_move(core: GraphCore) -> bool:
+    """Whether the edges of a graph lie in a GPU's memory and could lie in host memory."""
+    store = core.out
+    return core.backend.family == "cuda" and store.memory == "device" and "host" in store.memories
