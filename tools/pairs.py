@@ -69,7 +69,8 @@ def measure(device: Any) -> dict[str, float]:
 
 def _measure_in(checkout: Path, device: str) -> dict[str, float]:
     """Measure in a process of its own, with the dynstore of a checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
+    path = os.pathsep.join([str(checkout), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(Path(__file__).resolve()), "--measure", "--device", device]
     done = subprocess.run(command, cwd=checkout, env=environment, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
