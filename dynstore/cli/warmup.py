@@ -226,6 +226,8 @@ class _Example:
         for size in self.sizes:
             graph.insert_edges(self.batch(size))
         self.build()
+        self.num_vertices *= 2  # rows of many new vertices need other memory: a large batch is then searched by rows
+        graph.insert_edges(self.batch(self.sizes[-1]))
         for size in self.sizes:
             edges = self.read_only_batch(size)
             graph.insert_edges(edges)
