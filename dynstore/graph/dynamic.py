@@ -25,7 +25,7 @@ from dynstore.input.frames import check_frames
 from dynstore.input.origin import read_origin
 from dynstore.interrupts import MemoryChecked
 from dynstore.lookup import provided
-from dynstore.stores import choose_store, get_store, resolve_strategy
+from dynstore.stores import choose_store
 from dynstore.stores.base import Store
 from dynstore.typing import Device, Frames, OnDuplicate
 
@@ -54,9 +54,11 @@ class DynamicGraph(MutableGraph):
         If False, an edge connects both ways, and is reported once.
     weighted : bool
         If True, edges have weights.
-    store : str
+    store : str or type
         The data structure. "gpma+" is a packed memory array. "merge" and "rebuild" are baselines to compare with;
         :data:`dynstore.stores.STORES` lists all. "auto" chooses: see ``docs/choosing-a-store.md``.
+        A subclass of :class:`dynstore.stores.base.Store`, or the name of an entry point ``dynstore.stores`` of another
+        package, is one of your own: see ``docs/internals/new-store.md``.
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA if it works, else the host.
     vertex_dtype : {"int32", "int64"}
@@ -118,7 +120,7 @@ class DynamicGraph(MutableGraph):
         self,
         directed: bool = True,
         weighted: bool = False,
-        store: str = "gpma+",
+        store: str | type[Store] = "gpma+",
         device: Device = "auto",
         vertex_dtype: Any = "int32",
         weight_dtype: Any = "float32",
@@ -153,11 +155,10 @@ class DynamicGraph(MutableGraph):
         stored_weights = weight_dtype if weighted else None
         has_columns = bool(edge_columns) or timestamps is not None
         beside_gpu = memory == "host" and backend.family == "cuda" and not has_columns
-        store_name, store_options = resolve_strategy(choose_store(store, beside_gpu), store_options)
-        times = check_timestamps(CALLER, timestamps, store_name, edge_columns)
-        dtypes = {**check_edge_columns(CALLER, edge_columns, store_name), **times}
+        make = choose_store(store, beside_gpu)
+        times = check_timestamps(CALLER, timestamps, make.name, edge_columns)
+        dtypes = {**check_edge_columns(CALLER, edge_columns, make.name), **times}
         records: EdgeRecords | None = None
-        make = get_store(store_name)
         refuse_unknown(DynamicGraph, make, store_options)
         spills = check_memory(CALLER, memory, spill, make)
         with MemoryChecked("DynamicGraph"):
@@ -177,7 +178,7 @@ class DynamicGraph(MutableGraph):
             weighted=weighted,
             weight_dtype=weight_dtype,
             frames=frames,
-            store_name=store_name,
+            store_name=make.name,
             store_options=store_options,
             memory=memory,
             spills=spills,

@@ -9,11 +9,12 @@ import numpy as np
 from dynstore.backend import get_backend
 from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.errors import InputError
+from dynstore.errors import InputError, SavedGraphError, shown
 from dynstore.graph.core import EXTRA
 from dynstore.graph.saving import damaged, read_state
 from dynstore.graph.transaction import Growth, Insertion, Transaction
 from dynstore.interrupts import MemoryChecked
+from dynstore.stores import get_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,9 +93,16 @@ def made_of_state(kind: type[G], path: Path, state: GraphState, device: Device) 
     InputError
         For an unknown device.
     SavedGraphError
-        If the options are those of no graph.
+        If the options are those of no graph, or the store is one of another package that is not installed.
     """
     get_backend(device)
+    name = state.options.get("store")
+    try:
+        if isinstance(name, str):
+            get_store(name)
+    except InputError as error:
+        kept = f"the saved graph {str(path)!r} is kept in store {shown(name)}"
+        raise SavedGraphError(f"load: {kept}, which is not here: {error}") from error
     try:
         return graph_of_state(kind, state, device)
     except (OverflowError, TypeError, ValueError) as error:

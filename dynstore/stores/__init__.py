@@ -1,17 +1,17 @@
-"""The structures that hold a graph, behind one interface; looked up by name."""
+"""The structures that hold a graph, behind one interface; given by class, by name, or by entry point."""
 
 from __future__ import annotations
 
 import importlib
-import warnings
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from dynstore.arguments import check_name
+from dynstore.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["AUTO", "STORES", "choose_store", "get_store", "resolve_strategy", "stores_of"]
+__all__ = ["AUTO", "GROUP", "STORES", "choose_store", "get_store", "stores_of"]
 
 # name -> (module, class)
 STORES = {
@@ -29,50 +29,75 @@ STORES = {
 }
 
 AUTO = "auto"
-# Former strategies of "gpma+" -> the stores that they are now.
-STRATEGIES = {"one-pass": "gpma+", "level": "gpma_level"}
+# The entry points by which other packages bring stores: the name, and "module:class".
+GROUP = "dynstore.stores"
+_passed: dict[str, type[Store]] = {}  # the classes that graphs of this process were made with
 
 
-def choose_store(name: str, beside_gpu: bool = False) -> str:
-    """Return the name of the store to use; "auto" is the one that ``docs/choosing-a-store.md`` recommends.
+def choose_store(store: str | type[Store], beside_gpu: bool = False) -> type[Store]:
+    """Return the class of the store to use, for a class, or for a name of this or another package.
 
-    ``beside_gpu``: whether the edges of a graph without extra columns will lie in host memory beside a GPU.
+    Parameters
+    ----------
+    store : str or type
+        "auto" is the store that ``docs/choosing-a-store.md`` recommends. A class that is passed has a name from then
+        on, so that graphs of it can be copied, pickled and loaded in this process.
+    beside_gpu : bool
+        Whether the edges of a graph without extra columns will lie in host memory beside a GPU.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, with the list of known ones, and for a class that is no store or has another one's name.
     """
-    if name != AUTO:
-        return name
-    return "paged" if beside_gpu else "gpma+"
+    if isinstance(store, type):
+        return _take_class(store)
+    return get_store(store if store != AUTO else "paged" if beside_gpu else "gpma+")
 
 
 def get_store(name: str) -> type[Store]:
-    """Return the class of a store.
+    """Return the class of a store by its name.
 
     Raises
     ------
     InputError
         For an unknown name, with the list of known ones.
     """
-    check_name("DynamicGraph", "store", name, [*STORES, AUTO])
-    module, attribute = STORES[name]
-    store: type[Store] = getattr(importlib.import_module(module), attribute)
-    return store
+    if isinstance(name, str):
+        if name in STORES:
+            module, attribute = STORES[name]
+            store: type[Store] = getattr(importlib.import_module(module), attribute)
+            return store
+        if name in _passed:
+            return _passed[name]
+        for entry in entry_points(group=GROUP, name=name):
+            return _take_class(entry.load(), name)
+    known = {*STORES, *_passed, *entry_points(group=GROUP).names, AUTO}
+    raise unknown_name("DynamicGraph", "store", name, known)
 
 
-def resolve_strategy(name: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the store and its options; resolves ``strategy``, a former option of "gpma+".
+def _take_class(store: Any, wanted: str | None = None) -> type[Store]:
+    """Check a class from elsewhere, and keep it; ``wanted``: the name of its entry point.
 
     Raises
     ------
     InputError
-        For a strategy that "gpma+" never had.
     """
-    if name != "gpma+" or "strategy" not in options:
-        return name, options
-    strategy = options["strategy"]
-    check_name("store 'gpma+'", "strategy", strategy, STRATEGIES)
-    meant = STRATEGIES[strategy]
-    message = f"DynamicGraph: store='gpma+', strategy={strategy!r} is deprecated; use store={meant!r}"
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
-    return meant, {key: value for key, value in options.items() if key != "strategy"}
+    base = importlib.import_module("dynstore.stores.base").Store
+    got = f"DynamicGraph: store is {store!r}"
+    if not (isinstance(store, type) and issubclass(store, base)):
+        raise InputError(f"{got}; wanted a name, or a subclass of dynstore.stores.base.Store")
+    name = getattr(store, "name", None)
+    if not isinstance(name, str) or name in ("", AUTO) or wanted not in (None, name):
+        wish = "a name of its own" if wanted is None else repr(wanted)
+        raise InputError(f"{got}, whose name is {name!r}; wanted {wish}")
+    kept: type[Store] | None = get_store(name) if name in STORES else _passed.get(name)
+    if kept is not None and (kept.__module__, kept.__qualname__) != (store.__module__, store.__qualname__):
+        raise InputError(f"{got}, whose name {name!r} is that of {kept!r}; wanted a name of its own")
+    if name not in STORES:
+        _passed[name] = store
+    found: type[Store] = store
+    return found
 
 
 def stores_of(family: str) -> list[str]:

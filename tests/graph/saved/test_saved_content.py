@@ -116,7 +116,6 @@ def test_wrong_counts(kind: str, changes: dict[str, Any], message: str, save: Ca
     [
         ("directed", {"directed": 0}, "directed is 0; wanted True or False"),
         ("directed", {"weighted": "yes"}, "weighted is 'yes'; wanted True or False"),
-        ("directed", {"store": "gpma++"}, "unknown store 'gpma[+][+]'"),
         ("directed", {"store": ["gpma+"]}, "unknown store"),
         ("directed", {"device": "cpu"}, "the options have 'device'"),
         ("directed", {"capacity": -1}, "capacity is -1"),
@@ -133,6 +132,13 @@ def test_wrong_options(kind: str, options: dict[str, Any], message: str, save: C
     folder = save(kind)
     rewrite_manifest(folder, options={**read_manifest(folder)["options"], **options})
     refused(folder, message)
+
+
+def test_a_store_that_is_not_here_is_no_damage(save: Callable[[str], Path]) -> None:
+    folder = save("directed")
+    rewrite_manifest(folder, options={**read_manifest(folder)["options"], "store": "gpma++"})
+    with pytest.raises(SavedGraphError, match=r"is kept in store 'gpma\+\+', which is not here: .*mean 'gpma\+'\?"):
+        dynstore.load(folder)
 
 
 def test_wrong_parts(save: Callable[[str], Path]) -> None:

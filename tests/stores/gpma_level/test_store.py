@@ -12,7 +12,6 @@ from hypothesis.stateful import run_state_machine_as_test
 from dynstore import DynamicGraph
 from dynstore.backend import Backend, get_backend
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.errors import InputError
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays, live_edges
 from dynstore.testing.machine import make_machine
@@ -184,19 +183,3 @@ def test_any_sequence_of_operations_by_level_on_the_host() -> None:
 def test_short_sequences_by_level_on_the_other_device() -> None:
     machine = make_machine("gpma_level", DEVICES[-1], most_rows=6, most_id=40, merge_cost=0.0, **TIGHT)
     run_state_machine_as_test(machine, settings=settings(max_examples=3, stateful_step_count=8))
-
-
-def test_the_old_spelling_warns_and_means_this_store() -> None:
-    with pytest.warns(DeprecationWarning, match=r"strategy='level' is deprecated; use store='gpma_level'"):
-        graph = DynamicGraph(device="cpu", store="gpma+", strategy="level", merge_cost=0.0)
-    assert graph.store_name == "gpma_level"
-    graph.insert_edges(([0, 1], [1, 2]))
-    graph.predecessors(1)  # the in-edges are made of the same options
-    check_graph(graph)
-    with pytest.warns(DeprecationWarning, match=r"use store='gpma\+'"):
-        assert DynamicGraph(device="cpu", strategy="one-pass").store_name == "gpma+"
-
-
-def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown strategy 'levels'; known: 'level', 'one-pass'"):
-        DynamicGraph(device="cpu", strategy="levels")
