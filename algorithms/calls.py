@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name, unknown_parameters
+from dynstore.graph.core import GraphCore
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
@@ -114,7 +115,7 @@ class Algorithm:
 
     def check(self, G: Any) -> None:
         """Refuse anything that is no graph, and graphs that the algorithm does not support."""
-        if not hasattr(G, "core"):
+        if not isinstance(getattr(G, "core", None), GraphCore):
             raise InputTypeError(f"{self.name}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
         if self.needs_undirected and G.is_directed():
             raise InputError(f"{self.name}: input graph must be undirected; got DynamicGraph(directed=True)")

@@ -1,8 +1,8 @@
 """The core of a graph: its state, and how long each part of it lives.
 
 A graph that users hold (:class:`dynstore.DynamicGraph`, a view, a pin) has its questions and its updates; all that it
-consists of is in its ``core``. Algorithms, adapters and other packages work on the core. It is changed by
-:class:`dynstore.graph.transaction.Transaction` alone.
+consists of is in its ``core``. Algorithms, adapters and other packages work on the core. Its edges are
+written by :class:`dynstore.graph.transaction.Transaction` alone.
 """
 
 from __future__ import annotations
@@ -153,6 +153,11 @@ class GraphCore:
         It is asked before an update writes, within :meth:`agreeing`.
     in_seconds : float
         What updates have spent on in-edges.
+    views : dict
+        The snapshots of the present version, by orientation.
+    expects_new_ids, ignored_weights : bool
+        What insertions remember of those before: whether the last edges brought new ids; whether it was logged that a
+        column of weights is ignored.
     """
 
     out: Store

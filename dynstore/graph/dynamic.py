@@ -312,7 +312,10 @@ class DynamicGraph(MutableGraph):
         DynamicGraph
             It has no window, no tracked answers and no pins.
         """
-        return self._over(self.core.copy())
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)  # what subclasses have beside the core
+        twin.core = self.core.copy()
+        return twin
 
     def __copy__(self) -> Self:
         return self.copy()

@@ -86,11 +86,11 @@ def update(
     core: GraphCore, given: Arriving, delete: Any = None, expire_before: Any = None, expire_last: bool = False
 ) -> UpdateReport:
     """Expire and delete edges, and insert others; see :meth:`dynstore.DynamicGraph.update`."""
-    with Transaction(core, "update"):
+    with core.lock, Transaction(core, "update") as one:
         bound = None if expire_before is None else _read_bound(core, "update", "expire_before", expire_before)
         if bound is not None and given.rows is None and delete is None:
             check_names("update", given.names)
-            return _expire(core, "update", bound)
+            return _expire(one, bound)
         leaving = _read_leaving(core, delete, given.names)
         first, last = (None, bound) if expire_last else (bound, None)
         columns, extra, naming, late = _read_arriving(core, given, first)
@@ -104,8 +104,8 @@ def update(
 
 def expire(core: GraphCore, before: Any) -> UpdateReport:
     """Delete the edges whose last time is before a bound; see :meth:`dynstore.DynamicGraph.expire`."""
-    with Transaction(core, "expire"):
-        return _expire(core, "expire", _read_bound(core, "expire", "before", before))
+    with core.lock, Transaction(core, "expire") as one:
+        return _expire(one, _read_bound(core, "expire", "before", before))
 
 
 def _read_bound(core: GraphCore, caller: str, name: str, value: Any) -> int:
@@ -117,18 +117,18 @@ def _read_bound(core: GraphCore, caller: str, name: str, value: Any) -> int:
     return bound
 
 
-def _expire(core: GraphCore, caller: str, bound: int) -> UpdateReport:
+def _expire(one: Transaction, bound: int) -> UpdateReport:
     """Delete the edges with times below a bound: without listing them, or, where that is refused, as a batch."""
+    core = one.core
     assert core.records is not None
-    with Transaction(core, caller) as one:
-        commit = core.records.plan_raise(bound)
-        with one.writing():
-            plans = one.attempt_expiry(bound, True)
-            if plans is not None:
-                report = one.finish_deletion(plans, 0, 0, commit)
-                return report._replace(deleted=0, absent=0, expired=report.deleted)
+    commit = core.records.plan_raise(bound)
+    with one.writing():
+        plans = one.attempt_expiry(bound, True)
+        if plans is not None:
+            report = one.finish_deletion(plans, 0, 0, commit)
+            return report._replace(deleted=0, absent=0, expired=report.deleted)
     nothing = _nothing(core)
-    return exchange(core, caller, Exchange(nothing, nothing, IdPlan(core.num_vertices), expire_before=bound))
+    return exchange(core, one.caller, Exchange(nothing, nothing, IdPlan(core.num_vertices), expire_before=bound))
 
 
 # ---------------------------------------------------------------------- what an update reads
@@ -212,7 +212,7 @@ def exchange(core: GraphCore, caller: str, given: Exchange) -> UpdateReport:
         given = given._replace(agree=core.agreement)
 
     def make() -> UpdateReport:
-        with Transaction(core, caller) as update:
+        with core.lock, Transaction(core, caller) as update:
             return update.retried(partial(_exchange_once, update, given))
 
     if core.journal is None:

@@ -130,7 +130,7 @@ def insert(
     core: GraphCore, request: Request, on_duplicate: OnDuplicate, default_weight: float | None, time: Any = None
 ) -> UpdateReport:
     """Insert rows; see :meth:`dynstore.DynamicGraph.insert_edges`."""
-    with Transaction(core, request.caller) as update:
+    with core.lock, Transaction(core, request.caller) as update:
         extra: dict[str, Array] | None = None
         if core.records is not None or time is not None:
             edges, extra = take_extra_columns(core, *request[:3], time)
@@ -201,7 +201,7 @@ def _validate(
 
 def delete(core: GraphCore, request: Request) -> UpdateReport:
     """Delete rows; see :meth:`dynstore.DynamicGraph.delete_edges`."""
-    with Transaction(core, request.caller) as update:
+    with core.lock, Transaction(core, request.caller) as update:
         return core.with_caches_freed(partial(_delete, update, request.opened(core)))
 
 

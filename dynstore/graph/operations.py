@@ -92,13 +92,13 @@ def apply(
 
     ``names``: the columns source, destination, and weight or None.
     """
-    with Transaction(core, CALLER):
+    with core.lock, Transaction(core, CALLER):
         table = OperationTable(CALLER, core.backend, ops, op, time)
         inserted = _read_insertions(core, table, names, time, default_weight)
         script = _read_script(core, table, inserted, (*names[:2], k))
         history = _history(core, script)
         answers = _answers(core, script, history)
-        return OperationResults(_run_writes(core, script, history), *answers)
+    return OperationResults(_run_writes(core, script, history), *answers)
 
 
 # ---------------------------------------------------------------------- reading
@@ -287,23 +287,24 @@ def _run_writes(core: GraphCore, script: Script, history: History) -> UpdateRepo
     num_rows, inserted = int(script.writes.moments.shape[0]), script.inserted
     if not num_rows:
         return UpdateReport()
-    src, dst, last = history.last_writes()
-    if not core.directed:
-        once = src <= dst
-        src, dst, last = src[once], dst[once], last[once]
-    num_edges, highest = int(last.shape[0]), (1 << script.bits) - 1
-    stays = script.writes.inserts[last]
-    src, dst = _in_dtype(core, src), _in_dtype(core, dst)
-    places = script.places[last[stays]]
-    given = inserted.columns.weights
-    arriving = EdgeColumns(src[stays], dst[stays], None if given is None else given[places], highest)
-    leaving = EdgeColumns(src[~stays], dst[~stays], None, highest)
-    if inserted.extra is not None:
-        extra = {name: array[places] for name, array in inserted.extra.items()}
-        deleted = ~script.writes.inserts  # an edge that comes back has no older time
-        ends = [_in_dtype(core, numbers[deleted]) for numbers in script.writes[:2]]
-        gone = EdgeColumns(ends[0], ends[1], None, highest)
-        arriving = record(core, CALLER, arriving, extra, leaving=gone)
+    with core.lock, Transaction(core, CALLER):
+        src, dst, last = history.last_writes()
+        if not core.directed:
+            once = src <= dst
+            src, dst, last = src[once], dst[once], last[once]
+        num_edges, highest = int(last.shape[0]), (1 << script.bits) - 1
+        stays = script.writes.inserts[last]
+        src, dst = _in_dtype(core, src), _in_dtype(core, dst)
+        places = script.places[last[stays]]
+        given = inserted.columns.weights
+        arriving = EdgeColumns(src[stays], dst[stays], None if given is None else given[places], highest)
+        leaving = EdgeColumns(src[~stays], dst[~stays], None, highest)
+        if inserted.extra is not None:
+            extra = {name: array[places] for name, array in inserted.extra.items()}
+            deleted = ~script.writes.inserts  # an edge that comes back has no older time
+            ends = [_in_dtype(core, numbers[deleted]) for numbers in script.writes[:2]]
+            gone = EdgeColumns(ends[0], ends[1], None, highest)
+            arriving = record(core, CALLER, arriving, extra, leaving=gone)
     report = exchange(core, CALLER, Exchange(leaving, arriving, inserted.naming))
     return report._replace(duplicates=num_rows - num_edges)
 

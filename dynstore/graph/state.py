@@ -14,6 +14,7 @@ from dynstore.graph.core import EXTRA
 from dynstore.graph.saving import damaged, read_state
 from dynstore.graph.transaction import Growth, Insertion, Transaction
 from dynstore.interrupts import MemoryChecked
+from dynstore.snapshot import Lease
 from dynstore.stores import get_store
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def graph_of_state(kind: type[G], state: GraphState, device: str) -> G:
     make: Any = kind
     graph: G = make(device=device, **state.options)
     core = graph.core
-    with Transaction(core, "DynamicGraph") as update:
+    with core.lock, Transaction(core, "DynamicGraph") as update:
         columns = _brought(update, state)
         src, dst, weights = columns["source"], columns["destination"], columns.get("weight")
         num_loops = 0 if core.directed else int(core.backend.xp.count_nonzero(src == dst))
@@ -44,7 +45,7 @@ def graph_of_state(kind: type[G], state: GraphState, device: str) -> G:
         batch = EdgeBatch(src, dst, weights, num_loops)
         operation = Insertion(state.num_vertices, "replace") if len(src) else Growth(state.num_vertices)
         update.commit(update.plan(operation, batch), core.ids.plan_columns(columns), batch.num_edges(core.directed))
-    core.begin_alone(state.version)
+    core.lease = Lease(state.version)
     return graph
 
 
@@ -131,7 +132,7 @@ def redirected(graph: G, directed: bool) -> G:
         return copied
     new: Any = make
     other: G = new(device=core.backend.name, **{**core.options(), "directed": directed, "capacity": None})
-    with Transaction(other.core, "redirected") as update:
+    with other.core.lock, Transaction(other.core, "redirected") as update:
         update.core.ids = core.ids.copy()
         update.core.records = None if core.records is None else core.records.copy()
         src, dst, stored = core.numbered_edges(once=False)

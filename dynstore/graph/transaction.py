@@ -1,30 +1,31 @@
-"""How a graph changes: every update is one transaction, and this is the only file that writes to a graph.
+"""How a graph changes: every update is one transaction, and its edges are written here.
 
-An update goes through these steps, in this order:
+An update goes through these steps:
 
-1. **Check and lock.** :class:`Transaction` takes the graph's lock. The update reads its rows. Where the store supports
-   speculation, ids and weights are not validated yet. Memory errors become ours.
+1. **Lock and read.** The graph is locked, and memory errors become ours. The update reads its rows. Where the store
+   supports speculation, ids and weights are not validated yet.
 2. **Make way.** Pins whose version would take too much to undo copy it. From here on no signal interrupts
    (:meth:`Transaction.writing`).
 3. **Attempt.** The store writes in one step, and the device decides whether it may (:meth:`Store.try_insert`).
 4. **Plan**, where that is refused. A plan reads, reserves memory, and may raise.
 5. **Commit** both orientations, then the ids, then end the version. A commit cannot fail.
-6. **Undo.** An update that deletes and then inserts takes its deletions back if the insertion fails.
+6. **Undo**, in place of 5. An update that deletes and then inserts takes its deletions back if the insertion fails.
 
-An error leaves the graph as it was. In-edges, if they are kept, are attempted first, so the out-edges never show half
-an update. They can be made anew from the out-edges: if only they are written and the rest fails, they are dropped.
+An error leaves the graph as it was, unless memory runs out once more while deletions are taken back. In-edges, if they
+are kept, are attempted first, so the out-edges never show half an update. They can be made anew from the out-edges: if
+only they are written and the rest fails, they are dropped.
 
-Others take part in three places. A journal is waited for before the first write (:meth:`Transaction.await_record`);
-those who have to agree are asked when nothing can fail any more (``agree``); logs of tracked answers and of pins get
-what has changed as the version ends (:meth:`GraphCore.end_version`). The ids and the window hand in commits of their
-own.
+Others take part. A journal is waited for before the first write (:meth:`Transaction.await_record`). Those who have to
+agree are asked when nothing can fail any more (``agree`` of an exchange). Logs of tracked answers and of pins read how
+the edges were before they are written, and get that as the version ends (:meth:`GraphCore.end_version`). The ids and
+the window hand in commits of their own.
 
 If memory runs out, :meth:`Transaction.retried` frees what is kept only to be faster, then moves the edges to host
 memory if the graph may spill, and does the work again.
 
 An update that has read its rows already, as numbers of vertices, enters behind step 1: see
-:func:`dynstore.graph.exchanges.exchange`. Updates of few rows can have a shorter way in the same place, because steps 2
-to 6 ask for a batch, a plan for the ids and nothing else.
+:func:`dynstore.graph.exchanges.exchange`. Updates of few rows can have a shorter way in the same place: with valid ids,
+steps 2 to 6 ask for a batch and a plan for the ids.
 """
 
 from __future__ import annotations
@@ -122,7 +123,10 @@ class Plans(NamedTuple):
 
 
 class Transaction:
-    """One update of a graph, as a ``with`` block in which the graph is locked; see the module.
+    """One update of a graph, as a ``with`` block; see the module.
+
+    The block takes the lock of the graph by itself, before: ``with core.lock, Transaction(core, caller) as update:``. A
+    signal's handler may raise in any method of Python, and a lock that is taken there might never be given back.
 
     Parameters
     ----------
@@ -137,11 +141,9 @@ class Transaction:
         self.core, self.caller = core, caller
 
     def __enter__(self) -> Self:
-        self.core.lock.acquire()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.core.lock.release()
         if isinstance(error, MemoryError):
             raise memory_error(self.caller, error) from error
 

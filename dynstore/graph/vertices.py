@@ -21,7 +21,7 @@ __all__ = ["clear", "delete_vertices", "insert_vertices", "reorder"]
 
 def insert_vertices(core: GraphCore, ids: Any) -> UpdateReport:
     """Add vertices without edges; see :meth:`dynstore.DynamicGraph.insert_vertices`."""
-    with Transaction(core, "insert_vertices") as update:
+    with core.lock, Transaction(core, "insert_vertices") as update:
         naming = core.ids.plan_vertices(update.caller, ids, core.num_vertices)
         nothing = core.backend.empty(0, core.vertex_dtype)
         plans = update.plan(Growth(naming.num_vertices), EdgeBatch(nothing, nothing, None))
@@ -33,7 +33,7 @@ def insert_vertices(core: GraphCore, ids: Any) -> UpdateReport:
 def delete_vertices(core: GraphCore, ids: Any) -> UpdateReport:
     """Delete all edges of vertices; see :meth:`dynstore.DynamicGraph.delete_vertices`."""
     backend, xp = core.backend, core.backend.xp
-    with Transaction(core, "delete_vertices") as update:
+    with core.lock, Transaction(core, "delete_vertices") as update:
         numbers, forget = core.ids.plan_deletion(update.caller, ids, core.num_vertices)
         window = core.attached_window()
         if window is not None and core.ids.reuse_ids:
@@ -56,7 +56,7 @@ def reorder(core: GraphCore, threshold: float) -> ReorderReport:
 
     ``threshold``: do nothing if at most this share of the edges is out of order; below 0, restore the order always.
     """
-    with Transaction(core, "reorder") as update:
+    with core.lock, Transaction(core, "reorder") as update:
         src, dst, stored = core.numbered_edges(once=False)
         bincount, num_vertices = core.backend.xp.bincount, core.num_vertices
         degrees = bincount(src, minlength=num_vertices) + bincount(dst, minlength=num_vertices)
@@ -80,7 +80,7 @@ def reorder(core: GraphCore, threshold: float) -> ReorderReport:
 
 def clear(core: GraphCore) -> None:
     """Remove all edges and all vertices; see :meth:`dynstore.DynamicGraph.clear`."""
-    with Transaction(core, "clear") as update:
+    with core.lock, Transaction(core, "clear") as update:
         plan, forget, window = core.out.plan_clear(), core.ids.plan_clear(), core.attached_window()
         if window is not None:
             forget = _both(forget, window.plan_clear())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from dynstore.errors import InputError, InputTypeError, shown
+from dynstore.graph.core import GraphCore
 from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Journal(Protocol):
 
 def find_journal(G: object) -> Journal | None:
     """Return the database that a graph lives in, if it does."""
-    return getattr(getattr(G, "core", None), "journal", None)
+    core = getattr(G, "core", None)
+    return cast("Journal | None", core.journal) if isinstance(core, GraphCore) else None
 
 
 class Start(NamedTuple):

@@ -46,7 +46,9 @@ def test_all_kinds_of_graphs_answer_the_same_questions() -> None:
 
 def test_one_file_opens_the_frame_of_an_update() -> None:
     """A pin's copy, and a table of records that gets longer, hold signals back by themselves: no edge changes there."""
-    opened = re.compile(r"\bUninterrupted\(|\block\.acquire\(")
-    files = (ROOT / "dynstore" / "graph").rglob("*.py")
+    opened = re.compile(r"\bUninterrupted\(")
+    files = list((ROOT / "dynstore" / "graph").rglob("*.py"))
     found = {path.name for path in files if opened.search(path.read_text(encoding="utf-8"))}
     assert found == {"transaction.py", "pinned.py", "records.py"}
+    blocks = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in blocks if "with " in line and " Transaction(" in line and ".lock, Trans" not in line] == []
