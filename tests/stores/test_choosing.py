@@ -6,11 +6,11 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.errors import InputError
-from dynstore.stores import choose_store
+from dynstore.stores import choose_store, get_store
 
 
 def test_the_graph_says_which_store_it_took():
-    assert choose_store("rebuild") == "rebuild"
+    assert choose_store("rebuild") is get_store("rebuild")
     graph = DynamicGraph(store="auto", device="cpu", capacity=1000)
     graph.insert_edges(([0, 1], [1, 2]))
     assert "store='gpma+'" in repr(graph)
