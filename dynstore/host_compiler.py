@@ -23,7 +23,6 @@ from numba.core.registry import CPUDispatcher
 
 from dynstore.caches import BY_OTHERS, cache_folder, is_trusted, make_private
 from dynstore.compilations import compilations
-from dynstore.interrupts import Uninterrupted
 
 __all__ = ["njit"]
 
@@ -92,26 +91,15 @@ def _make_cache(function: Callable[..., Any]) -> _Cache:
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Counts compilations of our host kernels; Numba calls it for all that it compiles, and for nothing else.
-
-    Meanwhile it holds signals back: Numba's compiler drops what a handler raises where C calls Python, so that every
-    fifth Ctrl-C was lost.
-    """
-
-    def __init__(self) -> None:
-        self._held = threading.local()  # the blocks of each thread; kernels compile the kernels that they call
+    """Counts compilations of our host kernels; Numba calls it for all that it compiles, and for nothing else."""
 
     def on_start(self, event: Any) -> None:
         if _is_ours(event):
             compilations.begin()
-            block = Uninterrupted()
-            block.__enter__()
-            self._held.__dict__.setdefault("blocks", []).append(block)
 
     def on_end(self, event: Any) -> None:
         if _is_ours(event):
             compilations.end(event.data["dispatcher"].py_func, event.data["args"])
-            self._held.blocks.pop().__exit__(None, None, None)
 
 
 def _is_ours(event: Any) -> bool:
