@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from numba.core.registry import CPUDispatcher
 
 from dynstore.caches import BY_OTHERS, cache_folder, is_trusted, make_private
 from dynstore.compilations import compilations
+from dynstore.interrupts import Uninterrupted
 
 __all__ = ["njit"]
 
@@ -91,15 +92,26 @@ def _make_cache(function: Callable[..., Any]) -> _Cache:
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Counts compilations of our host kernels; Numba calls it for all that it compiles, and for nothing else."""
+    """Counts compilations of our host kernels; Numba calls it for all that it compiles, and for nothing else.
+
+    Meanwhile it holds signals back: Numba's compiler drops what a handler raises where C calls Python, so that every
+    fifth Ctrl-C was lost.
+    """
+
+    def __init__(self) -> None:
+        self._held = threading.local()  # the blocks of each thread; kernels compile the kernels that they call
 
     def on_start(self, event: Any) -> None:
         if _is_ours(event):
             compilations.begin()
+            self._held.__dict__.setdefault("blocks", []).append(Uninterrupted())
+            self._held.blocks[-1].__enter__()
 
     def on_end(self, event: Any) -> None:
         if _is_ours(event):
-            compilations.end(event.data["dispatcher"].py_func, event.data["args"])
+            with ExitStack() as held:
+                held.push(self._held.blocks.pop())  # it was entered when the compilation began
+                compilations.end(event.data["dispatcher"].py_func, event.data["args"])
 
 
 def _is_ours(event: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -217,3 +218,30 @@ def test_kernels_are_named_and_the_hook_gets_them(
     assert [made.how for made in noted] == ["compiled", "loaded"]
     assert {made.name for made in noted} == {"dynstore.made_by_a_test.make_kernel.<locals>.k_add_one"}
     assert all("int64" in made.types for made in noted)
+
+
+def test_ctrl_c_while_a_kernel_is_compiled_comes_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba's compiler would drop it, where C calls Python."""
+
+    def function(value: int) -> int:
+        return 2 * value
+
+    function.__module__ = "dynstore.tests"
+    kernel, came, end = njit(function), [], compilations.end
+
+    def end_after_a_signal(*given: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        came.append(signal.SIGINT)  # so no handler has raised yet
+        end(*given)
+
+    monkeypatch.setattr(compilations, "end", end_after_a_signal)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start programs in the background without
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kernel(1)
+        assert came == [signal.SIGINT]
+        assert kernel(2) == 4
+        assert came == [signal.SIGINT]  # it was compiled
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -53,17 +53,20 @@ def measure(device: Any) -> dict[str, float]:
         times.setdefault(name, []).append(1e6 * (perf_counter() - begun))
 
     gc.disable()
-    for rows, repeats in BATCHES.items():
-        for _ in range(repeats + 5):
-            batch = tuple(map(on_device, rng.integers(0, VERTICES, (2, rows), dtype=np.int32)))
-            clock(f"insert_edges {rows}", G.insert_edges, batch)
-            clock(f"delete_edges {rows}", G.delete_edges, batch)
-    for _ in range(READS + 5):
-        batch = tuple(map(on_device, rng.integers(0, VERTICES, (2, 100), dtype=np.int32)))
-        clock("has_edges 100", G.has_edges, batch)
-        clock("neighbors", G.neighbors, int(rng.integers(VERTICES)))
-    for _ in range(READS // 4 + 5):
-        clock("bfs", dynstore.bfs, G, int(rng.integers(VERTICES)))
+    try:
+        for rows, repeats in BATCHES.items():
+            for _ in range(repeats + 5):
+                batch = tuple(map(on_device, rng.integers(0, VERTICES, (2, rows), dtype=np.int32)))
+                clock(f"insert_edges {rows}", G.insert_edges, batch)
+                clock(f"delete_edges {rows}", G.delete_edges, batch)
+        for _ in range(READS + 5):
+            batch = tuple(map(on_device, rng.integers(0, VERTICES, (2, 100), dtype=np.int32)))
+            clock("has_edges 100", G.has_edges, batch)
+            clock("neighbors", G.neighbors, int(rng.integers(VERTICES)))
+        for _ in range(READS // 4 + 5):
+            clock("bfs", dynstore.bfs, G, int(rng.integers(VERTICES)))
+    finally:
+        gc.enable()
     return {name: statistics.median(found[5:]) for name, found in times.items()}  # without what the first ones load
 
 

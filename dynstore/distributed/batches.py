@@ -78,8 +78,8 @@ def read_rows(
     else:
         request = Request(caller, bring_columns(caller, shard.core.backend, edges), (*names[:2], None), None)
         if inserts:
-            weight_dtype = shard.weight_dtype if shard.is_weighted() else None
-            request = with_weights(shard.core, request._replace(names=names, weight_dtype=weight_dtype))
+            request = request._replace(names=names, weight_dtype=shard.core.stored_weights)
+            request = with_weights(shard.core, request)
         if inserts and not ids.renumbered:
             columns, plan = ids.plan_edges(*request, num_vertices)
             num_vertices, strangers = plan.num_vertices, None

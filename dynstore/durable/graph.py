@@ -55,8 +55,10 @@ class DurableGraph(DynamicGraph):
     @classmethod
     def over(cls, graph: DynamicGraph, database: Journal) -> Self:
         """Return a graph in the place of another one, which is not used any more."""
-        graph.core.journal = database
-        return cls._over(graph.core)
+        durable = object.__new__(cls)
+        durable.__dict__.update(graph.__dict__)
+        durable.core.journal = database
+        return durable
 
     @property
     def database(self) -> Journal | None:

@@ -137,6 +137,8 @@ class GraphCore:
         The present version, and how long its views can be read.
     directed, weighted, vertex_dtype, weight_dtype, frames, store_name, store_options, memory_option, spills
         The options, as :class:`dynstore.DynamicGraph` describes them.
+    stored_weights : numpy.dtype or None
+        The dtype in which edges to insert bring weights; None for an unweighted graph.
     lock : RLock
         Held by an update from before it writes until its version has ended, and by reads of pins that need the graph.
     logs : set of weak references
@@ -186,6 +188,7 @@ class GraphCore:
     ) -> None:
         self.backend, self.ids, self.out, self.into, self.records = backend, ids, out, None, records
         self.directed, self.weighted = directed, weighted
+        self.stored_weights = weight_dtype if weighted else None
         self.vertex_dtype, self.weight_dtype, self.frames = out.vertex_dtype, weight_dtype, frames
         self.store_name, self.store_options = store_name, store_options
         self.memory_option, self.spills = memory, spills
@@ -237,11 +240,6 @@ class GraphCore:
     def edge_dtypes(self) -> dict[str, np.dtype]:
         """The extra columns of edges and their dtypes, in order."""
         return {} if self.records is None else self.records.extra_dtypes
-
-    @property
-    def stored_weights(self) -> np.dtype | None:
-        """The dtype in which edges to insert bring weights; None for an unweighted graph."""
-        return self.weight_dtype if self.weighted else None
 
     def options(self) -> dict[str, Any]:
         """Return the arguments that make an empty graph like this one, without the device."""

@@ -9,7 +9,6 @@ from dynstore.arguments import check_count, check_dtype, check_flag
 from dynstore.backend import Backend, get_backend
 from dynstore.errors import InputError
 from dynstore.graph.core import GraphCore
-from dynstore.graph.local import LocalGraph
 from dynstore.graph.memory import check_memory, choose_memory
 from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
 from dynstore.graph.records import WEIGHT, EdgeRecords
@@ -184,13 +183,6 @@ class DynamicGraph(MutableGraph):
             spills=spills,
         )
         super().__init__(core)
-
-    @classmethod
-    def _over(cls, core: GraphCore) -> Self:
-        """Return a graph of a core."""
-        graph = object.__new__(cls)
-        LocalGraph.__init__(graph, core)
-        return graph
 
     @classmethod
     def from_edges(

@@ -238,13 +238,15 @@ def _exchange_once(update: Transaction, given: Exchange) -> UpdateReport:
                     num_wanted = wanted.num_edges(core.directed)
                     gone = update.batch_of(_joined(core.backend, expired, given.leaving))
             batch = update.batch_of(given.arriving, given.on_duplicate)
-            core.make_way(gone.num_rows + batch.num_rows)
+            update.make_way(gone.num_rows + batch.num_rows)
         except BaseException:
             if restore is not None:
                 restore()
             raise
-        make = _delete_and_insert if inserts else _delete_alone
-        report, num_gone = make(update, given, gone, batch, restore)
+        if inserts:
+            report, num_gone = _delete_and_insert(update, given, gone, batch, restore)
+        else:
+            report, num_gone = _delete_alone(update, given, gone)
     deleted = report.deleted - (0 if num_wanted is None else num_expired)
     num_wanted = num_gone if num_wanted is None else num_wanted
     return report._replace(
@@ -268,9 +270,7 @@ def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeCo
     return EdgeColumns(join((first.src, second.src)), join((first.dst, second.dst)), None, -1)
 
 
-def _delete_alone(
-    update: Transaction, given: Exchange, gone: Batch, _batch: Batch, _restore: Callable[[], None] | None
-) -> tuple[UpdateReport, int]:
+def _delete_alone(update: Transaction, given: Exchange, gone: Batch) -> tuple[UpdateReport, int]:
     """Do what :func:`_delete_and_insert` does where nothing is inserted."""
     finish = None if given.follow is None else given.follow(given.naming)
     plans, gone = update.attempt_or_plan(Deletion(), gone, given.agree is None)

@@ -161,7 +161,8 @@ def _insert(
         columns = record(core, caller, columns, extra, on_duplicate)
         on_duplicate = "replace"
     batch = update.batch_of(columns, on_duplicate)
-    with update.writing(None if on_duplicate == "append" else batch.num_rows):
+    update.make_way(None if on_duplicate == "append" else batch.num_rows)
+    with update.writing():
         operation = Insertion(naming.num_vertices, on_duplicate)
         outcome = update.attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused) and columns.max_id is None:
@@ -210,7 +211,8 @@ def _delete(update: Transaction, request: Request) -> UpdateReport:
     before, speculates = core.out.num_vertices, update.speculates
     columns = core.ids.find_edges(*request, before, not speculates)
     batch = update.batch_of(columns)
-    with update.writing(batch.num_rows):
+    update.make_way(batch.num_rows)
+    with update.writing():
         operation = Deletion()
         outcome = update.attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused):

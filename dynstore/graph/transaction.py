@@ -4,8 +4,8 @@ An update goes through these steps:
 
 1. **Lock and read.** The graph is locked, and memory errors become ours. The update reads its rows. Where the store
    supports speculation, ids and weights are not validated yet.
-2. **Make way.** Pins whose version would take too much to undo copy it. From here on no signal interrupts
-   (:meth:`Transaction.writing`).
+2. **Make way** (:meth:`Transaction.make_way`). Pins whose version would take too much to undo copy it. From here on no
+   signal interrupts (:meth:`Transaction.writing`).
 3. **Attempt.** The store writes in one step, and the device decides whether it may (:meth:`Store.try_insert`).
 4. **Plan**, where that is refused. A plan reads, reserves memory, and may raise.
 5. **Commit** both orientations, then the ids, then end the version. A commit cannot fail.
@@ -154,22 +154,16 @@ class Transaction:
 
         The edges move there if the graph may spill. ``work`` leaves the graph as it was if it raises.
         """
-        try:
-            return work()
-        except MemoryError as error:
-            is_freed = self.core.free_caches()
-            if not is_freed:
-                if not may_move(self.core):
-                    raise
-                reason = self._why_move(error)
-        # The error is gone, and with it what the work had reserved.
-        if is_freed:
+        for is_first in (True, False):
             try:
                 return work()
             except MemoryError as error:
+                if is_first and self.core.free_caches():
+                    continue  # with the error, what the work had reserved goes
                 if not may_move(self.core):
                     raise
                 reason = self._why_move(error)
+                break
         self._move()
         _log.warning("%s: %s; the graph's edges are in host memory from now on", self.caller, reason)
         return work()
@@ -203,13 +197,13 @@ class Transaction:
 
     # ------------------------------------------------------------------ attempt and plan
 
-    def writing(self, num_rows: int | None = 0) -> Uninterrupted:
-        """Make way for an update of so many rows, None for all; return the block that no signal interrupts.
-
-        0: the update makes way itself, once it knows how many rows it has.
-        """
-        if self.core.undo is not None and num_rows != 0:
+    def make_way(self, num_rows: int | None) -> None:
+        """Have pins copy their version where an update of so many rows, None for all, leaves too much to undo."""
+        if self.core.undo is not None:  # tested here, as nearly all graphs have no pins
             self.core.make_way(num_rows)
+
+    def writing(self) -> Uninterrupted:
+        """Return the ``with`` block in which an update is attempted, planned and committed; no signal stops it."""
         return Uninterrupted()
 
     @property

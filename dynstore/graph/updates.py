@@ -85,8 +85,7 @@ class MutableGraph(LocalGraph):
             )
         if default_weight is not None:
             default_weight = check_number("insert_edges", "default_weight", default_weight)
-        weight_dtype = core.weight_dtype if core.weighted else None
-        request = Request("insert_edges", edges, (source, destination, weight), weight_dtype)
+        request = Request("insert_edges", edges, (source, destination, weight), core.stored_weights)
         return insert(core, request, on_duplicate, default_weight, time)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:

@@ -45,7 +45,7 @@ def delete_vertices(core: GraphCore, ids: Any) -> UpdateReport:
         chosen = xp.nonzero(concerned & core.snapshot().mask())[0]
         batch = make_batch(backend, slots.src[chosen], slots.dst[chosen], None, core.directed)
         num_edges = batch.num_edges(core.directed)
-        core.make_way(batch.num_rows)
+        update.make_way(batch.num_rows)
         plans = update.plan(Deletion(), batch)
         with update.writing():
             return update.finish_deletion(plans, num_edges, 0, forget)
@@ -69,7 +69,8 @@ def reorder(core: GraphCore, threshold: float) -> ReorderReport:
         out = core.store_of(batch)
         into = None if core.into is None else core.store_of(batch.transposed(core.backend))
         follow = None if window is None else window.plan_renumber(order.ranks)
-        with update.writing(None):
+        update.make_way(None)
+        with update.writing():
             core.out, core.into = out, into
             order.commit()
             if follow is not None:
@@ -85,7 +86,8 @@ def clear(core: GraphCore) -> None:
         if window is not None:
             forget = _both(forget, window.plan_clear())
         records = None if core.records is None else core.records.without_records()
-        with update.writing(None):
+        update.make_way(None)
+        with update.writing():
             core.into, core.records = None, records
             update.commit(Plans(plan, None, None), forget, -core.num_edges)
 

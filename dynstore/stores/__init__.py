@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dynstore.errors import InputError, unknown_name
-
-if TYPE_CHECKING:
-    from dynstore.stores.base import Store
+from dynstore.stores.base import Store
 
 __all__ = ["AUTO", "GROUP", "STORES", "choose_store", "get_store", "stores_of"]
 
@@ -70,8 +68,9 @@ def get_store(name: str) -> type[Store]:
             return store
         if name in _passed:
             return _passed[name]
-        for entry in entry_points(group=GROUP, name=name):
-            return _take_class(entry.load(), name)
+        brought = [*entry_points(group=GROUP, name=name)]
+        if brought:
+            return _take_class(brought[0].load(), name)
     known = {*STORES, *_passed, *entry_points(group=GROUP).names, AUTO}
     raise unknown_name("DynamicGraph", "store", name, known)
 
@@ -83,9 +82,8 @@ def _take_class(store: Any, wanted: str | None = None) -> type[Store]:
     ------
     InputError
     """
-    base = importlib.import_module("dynstore.stores.base").Store
     got = f"DynamicGraph: store is {store!r}"
-    if not (isinstance(store, type) and issubclass(store, base)):
+    if not (isinstance(store, type) and issubclass(store, Store)):
         raise InputError(f"{got}; wanted a name, or a subclass of dynstore.stores.base.Store")
     name = getattr(store, "name", None)
     if not isinstance(name, str) or name in ("", AUTO) or wanted not in (None, name):

@@ -102,3 +102,13 @@ def test_what_a_subclass_makes_follows_a_graph_made_of_a_state(tmp_path: Path) -
 def test_a_frame_with_a_column_called_core_is_no_graph() -> None:
     with pytest.raises(InputTypeError, match=r"bfs: G is a pandas\.DataFrame; wanted a dynstore\.DynamicGraph"):
         dynstore.bfs(pd.DataFrame({"core": [1]}), 0)
+
+
+def test_no_lock_of_a_graph_is_taken_by_python() -> None:
+    """A handler may raise within a method of Python, behind the moment at which the lock is held."""
+    G = make()
+    G.predecessors(1)
+    for lock in (G.core.lock, G.core.out.lock, *(() if G.core.into is None else [G.core.into.lock])):
+        assert {type(getattr(type(lock), name)).__name__ for name in ("__enter__", "__exit__")} == {"method_descriptor"}
+    assert G.core.into is not None
+    assert copy.deepcopy(G.core.out.lock) is not G.core.out.lock

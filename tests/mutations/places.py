@@ -284,7 +284,7 @@ HOST_CODE = [
     Mutation(
         "interrupt-stops-a-reordering",
         "dynstore/graph/vertices.py",
-        "with update.writing(None):\n            core.out, core.into = out, into",
+        "with update.writing():\n            core.out, core.into = out, into",
         "if True:\n            core.out, core.into = out, into",
         (f"{STORES}/test_interrupts.py",),
     ),
