@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from dynstore.errors import InputError, unknown_name
+from dynstore.stores import papers
 from dynstore.stores.base import Store
 
 __all__ = ["AUTO", "GROUP", "STORES", "choose_store", "get_store", "stores_of"]
 
-# name -> (module, class)
+# The entry points by which other packages bring stores: the name, and "module:class".
+GROUP = "dynstore.stores"
+# dynstore's own, in the same form: name -> "module:class"
 STORES = {
-    "adjlists": ("dynstore.stores.adjlists.store", "AdjListsStore"),
-    "gpma": ("dynstore.stores.gpma.store", "GPMAStore"),
-    "gpma+": ("dynstore.stores.gpma_plus.store", "GPMAPlusStore"),
-    "gpma_level": ("dynstore.stores.gpma_level.store", "GPMALevelStore"),
-    "graphvine": ("dynstore.stores.graphvine.store", "GraphVineStore"),
-    "lpma": ("dynstore.stores.lpma.store", "LPMAStore"),
-    "merge": ("dynstore.stores.merge.store", "MergeStore"),
-    "paged": ("dynstore.stores.paged.store", "PagedStore"),
-    "pma": ("dynstore.stores.pma_sequential.store", "PMAStore"),
-    "rebuild": ("dynstore.stores.rebuild.store", "RebuildStore"),
-    "slab_hash": ("dynstore.stores.slab_hash.store", "SlabHashStore"),
+    "gpma+": "dynstore.stores.gpma_plus.store:GPMAPlusStore",
+    "lpma": "dynstore.stores.lpma.store:LPMAStore",
+    "merge": "dynstore.stores.merge.store:MergeStore",
+    "paged": "dynstore.stores.paged.store:PagedStore",
+    "rebuild": "dynstore.stores.rebuild.store:RebuildStore",
+    "slab_hash": "dynstore.stores.slab_hash.store:SlabHashStore",
+    **papers.STORES,
 }
 
 AUTO = "auto"
-# The entry points by which other packages bring stores: the name, and "module:class".
-GROUP = "dynstore.stores"
-_passed: dict[str, type[Store]] = {}  # the classes that graphs of this process were made with
+_passed: dict[str, type[Store]] = {}  # the classes from elsewhere that this process has used, by name
 
 
 def choose_store(store: str | type[Store], beside_gpu: bool = False) -> type[Store]:
@@ -62,15 +58,11 @@ def get_store(name: str) -> type[Store]:
         For an unknown name, with the list of known ones.
     """
     if isinstance(name, str):
-        if name in STORES:
-            module, attribute = STORES[name]
-            store: type[Store] = getattr(importlib.import_module(module), attribute)
-            return store
         if name in _passed:
             return _passed[name]
-        brought = [*entry_points(group=GROUP, name=name)]
-        if brought:
-            return _take_class(brought[0].load(), name)
+        own = [EntryPoint(name, STORES[name], GROUP)] if name in STORES else []
+        for point in own or entry_points(group=GROUP, name=name):
+            return _take_class(point.load(), name)
     known = {*STORES, *_passed, *entry_points(group=GROUP).names, AUTO}
     raise unknown_name("DynamicGraph", "store", name, known)
 
@@ -89,13 +81,18 @@ def _take_class(store: Any, wanted: str | None = None) -> type[Store]:
     if not isinstance(name, str) or name in ("", AUTO) or wanted not in (None, name):
         wish = "a name of its own" if wanted is None else repr(wanted)
         raise InputError(f"{got}, whose name is {name!r}; wanted {wish}")
-    kept: type[Store] | None = get_store(name) if name in STORES else _passed.get(name)
-    if kept is not None and (kept.__module__, kept.__qualname__) != (store.__module__, store.__qualname__):
-        raise InputError(f"{got}, whose name {name!r} is that of {kept!r}; wanted a name of its own")
+    owner = _place_of(_passed[name]) if name in _passed else STORES.get(name)
+    if owner not in (None, _place_of(store)):
+        raise InputError(f"{got}, whose name {name!r} is that of {owner}; wanted a name of its own")
     if name not in STORES:
         _passed[name] = store
     found: type[Store] = store
     return found
+
+
+def _place_of(store: type) -> str:
+    """Return where a class is, as an entry point says it."""
+    return f"{store.__module__}:{store.__qualname__}"
 
 
 def stores_of(family: str) -> list[str]:

@@ -116,11 +116,12 @@ def test_lines_are_short(page: Path) -> None:
 
 
 def test_every_store_has_a_page() -> None:
-    for folder in sorted((ROOT / "dynstore" / "stores").iterdir()):
-        if (folder / "__init__.py").exists():
+    stores = ROOT / "dynstore" / "stores"
+    for folder in sorted([*stores.iterdir(), *(stores / "papers").iterdir()]):
+        if (folder / "__init__.py").exists() and folder.name != "papers":
             page = FOLDER / OTHER_PAGES.get(folder.name, f"{folder.name}.md")
-            assert page.exists(), f"dynstore/stores/{folder.name} has no page {page.name}"
-            assert f"`dynstore/stores/{folder.name}`" in page.read_text(encoding="utf-8")
+            assert page.exists(), f"{folder.relative_to(ROOT)} has no page {page.name}"
+            assert f"`{folder.relative_to(ROOT)}`" in page.read_text(encoding="utf-8")
 
 
 def test_the_index_names_every_page() -> None:

@@ -121,17 +121,17 @@ CUDA = [
     ),
     Mutation(
         "window-is-written-before-it-has-been-read",
-        "dynstore/stores/gpma_level/cuda/small_windows.py",
+        "dynstore/stores/papers/gpma_level/cuda/small_windows.py",
         "cuda.syncthreads()\n    elements = ",
         "elements = ",
-        (f"{STORES}/gpma_level/test_store.py",),
+        (f"{STORES}/papers/gpma_level/test_store.py",),
     ),
     Mutation(
         "segment-takes-a-key-too-many",
-        "dynstore/stores/gpma/cuda/locks.py",
+        "dynstore/stores/papers/gpma/cuda/locks.py",
         "count + 1 <= limit * (",
         "count <= limit * (",
-        (f"{STORES}/gpma/test_store.py",),
+        (f"{STORES}/papers/gpma/test_store.py",),
     ),
     Mutation(
         "device-appends-a-level-that-the-host-does-not",
@@ -181,17 +181,17 @@ CUDA = [
 HOST_KERNELS = [
     Mutation(
         "list-finds-what-lies-behind-it",
-        "dynstore/stores/adjlists/cpu.py",
+        "dynstore/stores/papers/adjlists/cpu.py",
         "known = low < end and",
         "known = low <= end and",
-        (f"{STORES}/adjlists/test_store.py",),
+        (f"{STORES}/papers/adjlists/test_store.py",),
     ),
     Mutation(
         "hole-behind-the-new-end-is-filled",
-        "dynstore/stores/graphvine/cpu/update.py",
+        "dynstore/stores/papers/graphvine/cpu/update.py",
         "numbers[i] < kept:",
         "numbers[i] <= kept:",
-        (f"{STORES}/graphvine/test_store.py",),
+        (f"{STORES}/papers/graphvine/test_store.py",),
     ),
     Mutation(
         "removed-id-hides-those-behind-it",

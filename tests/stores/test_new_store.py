@@ -35,10 +35,10 @@ def registered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (place / NAME / "__init__.py").touch()
     for name, source in FILES.items():
         (place / NAME / f"{name}.py").write_text(source, encoding="utf-8")
-    ((module, attribute),) = re.findall(rf'^ +"{NAME}": \("([\w.]+)", "(\w+)"\),$', PAGE, flags=re.MULTILINE)
+    (where,) = re.findall(rf'^ +"{NAME}": "([\w.]+:\w+)",$', PAGE, flags=re.MULTILINE)
     dynstore.stores.__path__.append(str(place))
     importlib.invalidate_caches()
-    STORES[NAME] = module, attribute
+    STORES[NAME] = where
     yield
     del STORES[NAME]
     dynstore.stores.__path__.remove(str(place))

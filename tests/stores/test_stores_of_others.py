@@ -94,7 +94,7 @@ def test_what_is_no_store_of_ones_own() -> None:
             DynamicGraph(store=store, device="cpu")
 
     refused(dict, r"DynamicGraph: store is .*dict.*; wanted a name, or a subclass of dynstore.stores.base.Store")
-    refused(Merge, r"store is .*Merge'>, whose name 'merge' is that of .*MergeStore'>; wanted a name of its own")
+    refused(Merge, r"store is .*Merge'>, whose name 'merge' is that of .*:MergeStore; wanted a name of its own")
     refused(Nameless, r"store is .*Nameless'>, whose name is ''; wanted a name of its own")
     refused(3, r"DynamicGraph: unknown store 3; known: ")
     assert get_store("merge") is MergeStore
