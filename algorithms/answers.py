@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynstore.algorithms.costs import Budget
@@ -23,7 +23,6 @@ class Answer(ABC):
         Edge visits of the last call that changed the state; repeated visits count.
     """
 
-    example: ClassVar[dict[str, Any]] = {}  # parameters for a graph that has the vertex 0
     edge_visits = 0
     starts_warm = False  # whether :meth:`recompute` can start from the present state
 

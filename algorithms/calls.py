@@ -1,9 +1,9 @@
 """What all public functions do: check the graph, choose kernels, and note both for ``dynstore.explain``.
 
 A store names the form of its own rows (:class:`~dynstore.stores.base.NativeRows`). Kernels for them are used if the
-sorted slots would first have to be made. Those for "slabs" are in the package of that name here, with a ``cpu`` and a
-``cuda`` module, which have a function for each supported algorithm, with the public name. Pages need more than a
-kernel: their functions are in ``paged.native``, for all devices, and get the graph.
+sorted slots would first have to be made; ``Algorithm.forms`` says which there are. Those for "slabs" are in the package
+of that name here, with a ``cpu`` and a ``cuda`` module, which have a function of the public name. Pages need more than
+a kernel: their functions are in ``paged.native``, for all devices, and get the graph.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -79,18 +79,45 @@ def last_call(G: Any) -> Call | None:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """Properties of one algorithm, for the command line, the benchmarks and the docs.
+    """The record of one algorithm: all that is said of it in one place, beside its public function.
+
+    It is read by the registry, the top-level names, tracking, the adapters, streams, the warm-up, the command line, the
+    tables of the pages, and tests.
 
     Attributes
     ----------
     name : str
         The public name, also in cuGraph.
+    family : str
+        The package of ``dynstore.algorithms`` that it is in.
     function : callable
         Called as ``function(G, ...)``.
-    paper : str
-        The paper whose algorithm the kernels follow.
     parameters : tuple of str
         What the function takes besides the graph.
+    asks : str
+        The question that it answers.
+    paper : str
+        The paper whose algorithm the kernels follow.
+    columns : mapping
+        The columns of the result, and the dtype of each: "vertex" (that of the graph's ids), "weight" (that of its
+        weights; float32 without weights), or the name of a dtype.
+    compute : callable
+        ``compute(G, *inputs)`` returns the result by row, from parameters that have been read.
+    read : callable or None
+        ``read(G, **parameters)`` returns these inputs. None where parameters are more than inputs.
+    kernels : str
+        The module of the kernels over sorted slots, in the family's packages ``cpu`` and ``cuda``; "" where these are
+        modules.
+    forms : tuple of str
+        The other forms of rows that it has kernels for: "slabs", "paged".
+    start : str or None
+        The parameter that says where to start; it has no default.
+    example : mapping
+        Parameters for any graph that has the vertex 0.
+    tracked : str or None
+        The class in the family's ``tracked`` that brings a tracked answer up to date.
+    cugraph, networkx : tuple of str
+        The functions of these libraries that run on it.
     needs_undirected : bool
         A directed graph is refused with :class:`~dynstore.errors.InputError`.
     needs_weights : bool
@@ -100,9 +127,21 @@ class Algorithm:
     """
 
     name: str
+    family: str
     function: Callable[..., Any]
-    paper: str
     parameters: tuple[str, ...]
+    asks: str
+    paper: str
+    columns: Mapping[str, str]
+    compute: Callable[..., Any]
+    read: Callable[..., tuple[Any, ...]] | None = None
+    kernels: str = ""
+    forms: tuple[str, ...] = ()
+    start: str | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
+    tracked: str | None = None
+    cugraph: tuple[str, ...] = ()
+    networkx: tuple[str, ...] = ()
     needs_undirected: bool = False
     needs_weights: bool = False
     uses_in_edges: bool = False
@@ -125,14 +164,18 @@ class Algorithm:
                 "For paths in an unweighted graph use bfs"
             )
 
+    def suits(self, directed: bool, weighted: bool) -> bool:
+        """Whether graphs of this kind are supported."""
+        return not (self.needs_undirected and directed) and (weighted or not self.needs_weights)
+
 
 RECORDS: dict[str, Algorithm] = {}  # of the functions that are imported so far; ``registry`` has all of them
 
 
 def algorithm(
-    *, paper: str, needs_undirected: bool = False, needs_weights: bool = False, uses_in_edges: bool = False
+    *, asks: str, paper: str, columns: Mapping[str, str], compute: Callable[..., Any], **properties: Any
 ) -> Callable[[_Function], _Function]:
-    """Register a public function ``f(G, ...)`` and check its graph before every call."""
+    """Register a public function ``f(G, ...)``, and check its graph before every call; see :class:`Algorithm`."""
 
     def register(function: _Function) -> _Function:
         name = function.__name__
@@ -140,14 +183,15 @@ def algorithm(
 
         @functools.wraps(function)
         def checked(G: Any, *args: Any, **kwargs: Any) -> Any:
-            record = RECORDS[name]
             record.check(G)
             if kwargs:
                 record.check_parameters(kwargs)
             note_call(G, Call(name, "own kernel", G.version, SLOTS))
             return function(G, *args, **kwargs)
 
-        RECORDS[name] = Algorithm(name, checked, paper, parameters, needs_undirected, needs_weights, uses_in_edges)
+        family = function.__module__.split(".")[-2]
+        record = Algorithm(name, family, checked, parameters, asks, paper, columns, compute, **properties)
+        RECORDS[name] = record
         return cast("_Function", checked)
 
     return register
@@ -162,7 +206,7 @@ def run_native(G: AnyGraph, name: str, *arguments: Any, transposed: bool = False
     kernels for them.
     """
     rows = G.core.native_rows(transposed)
-    if rows is None:
+    if rows is None or rows.form not in RECORDS[name].forms:
         return None
     function: Any
     if rows.form == "paged":
@@ -170,10 +214,7 @@ def run_native(G: AnyGraph, name: str, *arguments: Any, transposed: bool = False
 
         function = partial(getattr(native, name), G)
     else:
-        function = getattr(G.core.backend.kernels("dynstore.algorithms.slabs"), name, None)
-        if function is None:
-            return None
-        function = partial(function, G.core.backend)
+        function = partial(getattr(G.core.backend.kernels("dynstore.algorithms.slabs"), name), G.core.backend)
     found = function(rows, *arguments)
     if found is None:
         return None

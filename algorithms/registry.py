@@ -6,19 +6,18 @@ To import it imports all families. That is cheap, as kernels are imported by the
 from __future__ import annotations
 
 from dynstore.algorithms.calls import RECORDS, Algorithm
-from dynstore.algorithms.centrality.api import betweenness_centrality
-from dynstore.algorithms.community.api import triangle_count
-from dynstore.algorithms.components.api import weakly_connected_components
-from dynstore.algorithms.link_analysis.api import pagerank
-from dynstore.algorithms.traversal.api import bfs, sssp
+from dynstore.algorithms.centrality import api as centrality
+from dynstore.algorithms.community import api as community
+from dynstore.algorithms.components import api as components
+from dynstore.algorithms.link_analysis import api as link_analysis
+from dynstore.algorithms.traversal import api as traversal
 from dynstore.arguments import check_name
 
 __all__ = ["ALGORITHMS", "find_algorithm"]
 
-ALGORITHMS: dict[str, Algorithm] = {
-    function.__name__: RECORDS[function.__name__]
-    for function in (betweenness_centrality, bfs, pagerank, sssp, triangle_count, weakly_connected_components)
-}
+FAMILIES = (centrality, community, components, link_analysis, traversal)
+# What is public in a family is an algorithm.
+ALGORITHMS: dict[str, Algorithm] = {name: RECORDS[name] for family in FAMILIES for name in family.__all__}
 
 
 def find_algorithm(name: str) -> Algorithm:

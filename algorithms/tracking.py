@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from copy import copy
 from functools import cache
-from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
-from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
-from dynstore.algorithms.community.tracked import TriangleAnswer
-from dynstore.algorithms.components.tracked import ComponentAnswer
 from dynstore.algorithms.costs import Budget, Choice, Costs, Path, Work
-from dynstore.algorithms.link_analysis.tracked import PagerankAnswer
-from dynstore.algorithms.registry import find_algorithm
-from dynstore.algorithms.traversal.tracked import BfsAnswer, SsspAnswer
+from dynstore.algorithms.door import keep_monitor
+from dynstore.algorithms.registry import ALGORITHMS, find_algorithm
 from dynstore.arguments import check_name
 from dynstore.errors import InputError, InputTypeError
 from dynstore.locks import Lock
@@ -30,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.graph.delta import Delta, DeltaLog
     from dynstore.typing import Array
 
-__all__ = ["TRACKED", "Monitor", "Report", "Unnoted", "find_monitor", "track"]
+__all__ = ["TRACKED", "Monitor", "Report", "Unnoted", "track"]
 
 # What a preparation for the incremental way may take, in times of computing anew.
 PREPARATION = 4.0
@@ -39,20 +33,8 @@ PREPARATION = 4.0
 # up first (benchmarks/results/h200/tracked-cnr-2000.json). From then on one result in as many is timed and weighed.
 MOST_UNUSED = 4
 
-# Name of the function -> its answer.
-_ANSWERS: dict[str, type[Answer]] = {
-    "bfs": BfsAnswer,
-    "pagerank": PagerankAnswer,
-    "sssp": SsspAnswer,
-    "triangle_count": TriangleAnswer,
-    "weakly_connected_components": ComponentAnswer,
-}
-TRACKED = tuple(_ANSWERS)
-
-# The monitors of each graph, so that a function that is called like a tracked answer can return that answer. A monitor
-# stays as long as someone else holds it.
-_monitors: WeakKeyDictionary[DynamicGraph, WeakSet[Monitor]] = WeakKeyDictionary()
-_lock = RLock()  # of both kinds of sets: one thread may look while another starts to track
+# The functions whose answers can be tracked.
+TRACKED = tuple(sorted(name for name, record in ALGORITHMS.items() if record.tracked))
 
 
 class Report(NamedTuple):
@@ -144,7 +126,7 @@ class Monitor:
         self._timed: list[tuple[Work, Path, Timer]] = []  # results computed anew that have not been noted yet
         self._unnoted: Unnoted | None = None  # the last result
         weight_dtype = str(G.weight_dtype) if G.is_weighted() else None
-        _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.core.backend.name)
+        _load_kernels(name, G.is_directed(), str(G.vertex_dtype), weight_dtype, G.core.backend.name)
         self._update(self._log, "it is the first result")
 
     @property
@@ -185,8 +167,9 @@ class Monitor:
         Returns
         -------
         tuple of arrays
-            "bfs" and "sssp": distances and rows of predecessors, -1 for none. "pagerank": ranks. "triangle_count":
-            counts, of all rows. "weakly_connected_components": the smallest row of each component.
+            The columns of the result without ``vertex``, with rows where the columns have ids: "bfs" and "sssp" have
+            distances and rows of predecessors, -1 for none; labels are the smallest row of each component. The counts
+            of "triangle_count" are those of all rows.
         """
         with self._lock:
             self.refresh()
@@ -332,8 +315,16 @@ class Monitor:
         return anew if delta is None else "incremental"
 
 
+def _answer_class(name: str) -> type[Answer]:
+    """Return the class that brings the answer of this function up to date."""
+    record = ALGORITHMS[name]
+    module = importlib.import_module(f"dynstore.algorithms.{record.family}.tracked")
+    kind: type[Answer] = getattr(module, record.tracked or "")
+    return kind
+
+
 @cache
-def _load_kernels(kind: type[Answer], directed: bool, vertex_dtype: str, weight_dtype: str | None, device: Any) -> None:
+def _load_kernels(name: str, directed: bool, vertex_dtype: str, weight_dtype: str | None, device: Any) -> None:
     """Run all ways on a small graph, so that the first times measured are not those of compiling and loading."""
     graph_type = importlib.import_module("dynstore.graph").DynamicGraph
     weighted = {"weighted": True, "weight_dtype": weight_dtype} if weight_dtype else {}
@@ -341,7 +332,8 @@ def _load_kernels(kind: type[Answer], directed: bool, vertex_dtype: str, weight_
     rim = np.arange(1, 9)
     edges = np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), *((np.ones(16),) if weighted else ())
     graph.insert_edges(edges)
-    answer, log, one = kind(graph, **kind.example), graph.core.follow(), tuple(column[-1:] for column in edges)
+    answer, log = _answer_class(name)(graph, **ALGORITHMS[name].example), graph.core.follow()
+    one = tuple(column[-1:] for column in edges)
     answer.read_params()
     for change in (None, graph.delete_edges, graph.insert_edges, graph.delete_edges):
         if change is not None:
@@ -363,7 +355,7 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     G : DynamicGraph
         The graph to follow.
     name : str
-        "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
+        The name of a function that can be tracked, such as "pagerank". The error for another name lists all.
     **params
         Parameters of the function of this name.
 
@@ -387,47 +379,10 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     >>> triangles.result()["counts"].tolist()
     [0, 0, 0]
     """
-    check_name("track", "answer", name, _ANSWERS)
+    check_name("track", "answer", name, TRACKED)
     record = find_algorithm(name)
     record.check(G)
     record.check_parameters(params, f"track: {name}")
-    monitor = Monitor(G, name, _ANSWERS[name](G, **params))
-    with _lock:
-        _monitors.setdefault(G, WeakSet()).add(monitor)
+    monitor = Monitor(G, name, _answer_class(name)(G, **params))
+    keep_monitor(G, monitor)
     return monitor
-
-
-def find_monitor(G: DynamicGraph, name: str, params: dict[str, Any]) -> Monitor | None:
-    """Return an open monitor of this call on a graph, or None.
-
-    Parameters
-    ----------
-    G : DynamicGraph
-    name : str
-        The name of the function.
-    params : dict
-        Its parameters. Those that are left out have their defaults. Only numbers, strings, flags and None are compared:
-        with anything else there is none.
-    """
-    with _lock:
-        monitors = list(_monitors.get(G, ()))
-    for monitor in monitors:
-        if monitor.name == name and not monitor.is_closed and _is_same_call(name, monitor.params, params):
-            return monitor
-    return None
-
-
-def _is_same_call(name: str, first: dict[str, Any], second: dict[str, Any]) -> bool:
-    defaults = {
-        key: parameter.default for key, parameter in inspect.signature(find_algorithm(name).function).parameters.items()
-    }
-    return all(
-        _is_plain(one) and _is_plain(other) and one == other
-        for one, other in (
-            (first.get(key, defaults.get(key)), second.get(key, defaults.get(key))) for key in {**first, **second}
-        )
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | np.number)

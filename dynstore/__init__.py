@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import importlib.util
+from typing import Any
 
 from dynstore.lookup import provide
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Database",
-    "DynamicGraph",
-    "GapCSR",
-    "GraphView",
-    "Operation",
-    "OperationResults",
-    "PinnedGraph",
-    "ReorderReport",
-    "SlideReport",
-    "Stream",
-    "UpdateReport",
-    "Window",
-    "__version__",
-    "algorithms",
-    "betweenness_centrality",
-    "bfs",
-    "datasets",
-    "distributed",
-    "errors",
-    "explain",
-    "from_networkx",
-    "gts",
-    "load",
-    "open",
-    "pagerank",
-    "sssp",
-    "streams",
-    "triangle_count",
-    "weakly_connected_components",
-]
-
-# Where public names come from; looked up on first use, so that importing dynstore loads nothing else.
+# Where public names come from; looked up on first use, so that importing dynstore loads nothing else. Those of
+# algorithms are in their records. ``__init__.pyi`` says the same to type checkers.
 _HOMES = {
     "Database": "dynstore.durable",
     "DynamicGraph": "dynstore.graph",
@@ -55,16 +24,10 @@ _HOMES = {
     "Stream": "dynstore.streams.stream",
     "UpdateReport": "dynstore.typing",
     "Window": "dynstore.windows.window",
-    "betweenness_centrality": "dynstore.algorithms",
-    "bfs": "dynstore.algorithms",
     "explain": "dynstore.adapters.explanation",
     "from_networkx": "dynstore.adapters.networkx.exchange",
     "load": "dynstore.graph",
     "open": "dynstore.durable",
-    "pagerank": "dynstore.algorithms",
-    "sssp": "dynstore.algorithms",
-    "triangle_count": "dynstore.algorithms",
-    "weakly_connected_components": "dynstore.algorithms",
 }
 # What methods of a graph, and columns of ids, call of what is built on them.
 provide(
@@ -81,37 +44,31 @@ provide(
 )
 _SUBPACKAGES = ("algorithms", "datasets", "distributed", "errors", "gts", "streams")
 
-if TYPE_CHECKING:
-    from dynstore import algorithms, datasets, distributed, errors, gts, streams
-    from dynstore.adapters.explanation import explain
-    from dynstore.adapters.networkx.exchange import from_networkx
-    from dynstore.algorithms import (
-        betweenness_centrality,
-        bfs,
-        pagerank,
-        sssp,
-        triangle_count,
-        weakly_connected_components,
-    )
-    from dynstore.durable import Database, open
-    from dynstore.graph import DynamicGraph, GraphView, PinnedGraph, load
-    from dynstore.operations.results import Operation, OperationResults
-    from dynstore.snapshot import GapCSR
-    from dynstore.streams.stream import Stream
-    from dynstore.typing import ReorderReport, UpdateReport
-    from dynstore.windows.moves import SlideReport
-    from dynstore.windows.window import Window
-
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f"dynstore.{name}")
-    if name not in _HOMES:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name == "__all__":
+        value = sorted({*_HOMES, *_SUBPACKAGES, *_algorithms(), "__version__"})
+    elif _is_module(name) or name not in _algorithms():
         raise AttributeError(f"module 'dynstore' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    else:
+        value = _algorithms()[name].function
     globals()[name] = value
     return value
 
 
+def _is_module(name: str) -> bool:
+    """Whether this is a module, which Python imports itself; it asks here first. Then no algorithm need be loaded."""
+    return name.startswith("__") or importlib.util.find_spec(f"dynstore.{name}") is not None
+
+
+def _algorithms() -> dict[str, Any]:
+    records: dict[str, Any] = importlib.import_module("dynstore.algorithms").ALGORITHMS
+    return records
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES, *_SUBPACKAGES, *_algorithms()})

@@ -23,13 +23,10 @@ import numpy as np
 from dynstore.adapters.cugraph.shown import STRING, ShownIds, is_integer, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import SLOTS, Call, last_call, note_call
-from dynstore.algorithms.centrality.api import measure_rows
-from dynstore.algorithms.community.api import count_at_rows
-from dynstore.algorithms.components.api import label_rows
+from dynstore.algorithms.centrality.scaling import scale_totals
+from dynstore.algorithms.door import compute_rows, find_rows, read_inputs, tracked_rows
 from dynstore.algorithms.inputs import read_vertices
-from dynstore.algorithms.link_analysis.api import iterate, read_numbers, read_personalization
-from dynstore.algorithms.tracking import find_monitor
-from dynstore.algorithms.traversal.api import read_bfs, read_sssp, search_hops, search_lengths
+from dynstore.algorithms.registry import ALGORITHMS
 from dynstore.errors import FailedToConvergeError, InputError, unknown_name
 from dynstore.input.frames import make_cudf_frame
 
@@ -154,8 +151,7 @@ def _bfs(
     if not shown.takes(chosen, many=True):
         return Declined("bfs: the start is not an id of the graph's kind, a list or a series of them")
     limit = None if is_integer(depth_limit) and depth_limit <= 0 else depth_limit
-    found = _tracked(G, "bfs", start=chosen, depth_limit=limit)
-    distances, predecessors = found or search_hops(G, *read_bfs(G, chosen, limit))
+    distances, predecessors = find_rows(G, "bfs", start=chosen, depth_limit=limit)
     dtype = shown.number_map.dtype
     if distances.dtype != dtype:
         top = np.iinfo(distances.dtype).max
@@ -180,8 +176,7 @@ def _sssp(
         return Declined("sssp: the graph has no weights, or more than source and cutoff are given")
     if not shown.takes(source):
         return Declined("sssp: the source is not an id of the graph's kind")
-    found = _tracked(G, "sssp", source=source, cutoff=cutoff)
-    distances, predecessors = found or search_lengths(G, *read_sssp(G, source, cutoff=cutoff))
+    distances, predecessors = find_rows(G, "sssp", source=source, cutoff=cutoff)
     return _frame(G, shown, distance=distances, vertex=None, predecessor=predecessors)
 
 
@@ -199,20 +194,18 @@ def _pagerank(
 ) -> Any:
     if nstart is not None or precomputed_vertex_out_weight is not None:
         return Declined("pagerank: nstart or precomputed_vertex_out_weight is given")
-    alpha, tol, limit = read_numbers(alpha, tol, max_iter)
-    if max_iter <= 0 or tol == 0:
-        return Declined("pagerank: max_iter or tol is 0")
+    if any(isinstance(value, int | float | np.number) and value <= 0 for value in (max_iter, tol)):
+        return Declined("pagerank: max_iter or tol is not above 0")
     dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
-    targets = None
-    if personalization is not None:
-        if not _is_usual_personalization(shown, personalization, dtype):
-            return Declined("pagerank: the columns of personalization are not of the graph's types")
-        targets = read_personalization(G, personalization, dtype)
-    ranks, converged = _tracked_ranks(G, alpha=alpha, tol=tol, max_iter=limit) if targets is None else (None, False)
+    ranks, converged = None, False
+    if personalization is None:
+        ranks, converged = _tracked_ranks(G, alpha=alpha, tol=tol, max_iter=max_iter)
+    elif not _is_usual_personalization(shown, personalization, dtype):
+        return Declined("pagerank: the columns of personalization are not of the graph's types")
     if ranks is None:
-        num_vertices = shown.num_vertices
-        first = G.core.backend.xp.full(num_vertices, 1.0 / num_vertices, dtype=dtype)
-        ranks, iterations, error = iterate(G, None, alpha, targets, first, limit, tol)
+        inputs = read_inputs(G, "pagerank", alpha, personalization, None, max_iter, tol)
+        ranks, iterations, error = compute_rows(G, "pagerank", *inputs)
+        *_, limit, tol = inputs
         # In cuGraph ranks that converge in the last iteration have not converged.
         converged = bool(error < tol) and iterations < limit
     if fail_on_nonconvergence and not converged:
@@ -226,8 +219,7 @@ def _weakly_connected_components(
 ) -> Any:
     if G.is_directed() or directed is not None or return_labels is not None or connection not in (None, "weak"):
         return Declined("weakly_connected_components: the graph is directed, or there are arguments for matrices")
-    found = _tracked(G, "weakly_connected_components")
-    labels = found[0] if found else label_rows(G)
+    labels = find_rows(G, "weakly_connected_components")
     return _frame(G, shown, vertex=None, labels=labels.astype(shown.number_map.dtype, copy=False))
 
 
@@ -247,8 +239,7 @@ def _triangle_count(G: DynamicGraph, shown: ShownIds, start_list: Any = None) ->
         if shown.strings is not None or not shown.takes(start_list, many=True, exact=True):
             return Declined("triangle_count: start_list is not of the type of the graph's ids")
         rows = G.core.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
-    found = _tracked(G, "triangle_count")
-    counts = (found[0] if found else count_at_rows(G)).astype(shown.number_map.dtype, copy=False)
+    counts = find_rows(G, "triangle_count").astype(shown.number_map.dtype, copy=False)
     return _frame(G, shown, rows, vertex=None, counts=counts if rows is None else counts[rows])
 
 
@@ -273,7 +264,8 @@ def _betweenness_centrality(
         sources = read_vertices(G, "betweenness_centrality", "k", k)
     if num_vertices < 3 or np.unique(sources).shape[0] < sources.shape[0]:
         return Declined("betweenness_centrality: a vertex is given twice, or there are fewer than three")
-    values = measure_rows(G, sources, bool(normalized), bool(endpoints))
+    totals = compute_rows(G, "betweenness_centrality", sources, bool(endpoints))
+    values = scale_totals(G.core.backend, totals, sources, bool(normalized), bool(endpoints), G.is_directed())
     warnings.warn("betweenness_centrality: result_dtype is deprecated", PendingDeprecationWarning, stacklevel=5)
     return _frame(G, shown, vertex=None, betweenness_centrality=values.astype(result_dtype, copy=False))
 
@@ -312,20 +304,10 @@ def _is_usual_personalization(shown: ShownIds, frame: Any, dtype: np.dtype) -> b
     return frame["values"].dtype == dtype and shown.takes(frame["vertex"], many=True)
 
 
-def _tracked(G: DynamicGraph, name: str, **params: Any) -> Any:
-    """Return the arrays of the graph's tracked answer to the same call, brought up to date; None if there is none."""
-    monitor = find_monitor(G, name, params)
-    if monitor is None:
-        return None
-    arrays = monitor.arrays()
-    note_call(G, Call(name, "own kernel", G.version, SLOTS, 0, f"its tracked answer: {monitor.path}"))
-    return arrays
-
-
 def _tracked_ranks(G: DynamicGraph, **params: Any) -> tuple[Array | None, bool]:
     """Return tracked ranks and True; None and False if there are none, or if they have not converged."""
     try:
-        found = _tracked(G, "pagerank", **params)
+        found = tracked_rows(G, "pagerank", **params)
     except FailedToConvergeError:
         return None, False
     return (None, False) if found is None else (found[0], True)
@@ -372,16 +354,9 @@ def _given_parameters(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.Signature(list(inspect.signature(function).parameters.values())[2:])
 
 
-# cuGraph's name -> the function, and its signature without the graph and its ids.
+# cuGraph's name -> the function above, and its signature without the graph and its ids.
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {
-    name: (function, _given_parameters(function))
-    for name, function in (
-        ("bfs", _bfs),
-        ("sssp", _sssp),
-        ("pagerank", _pagerank),
-        ("weakly_connected_components", _weakly_connected_components),
-        ("connected_components", _connected_components),
-        ("triangle_count", _triangle_count),
-        ("betweenness_centrality", _betweenness_centrality),
-    )
+    name: (globals()[f"_{name}"], _given_parameters(globals()[f"_{name}"]))
+    for record in ALGORITHMS.values()
+    for name in record.cugraph
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 from dynstore.adapters.networkx.offers import offer
 from dynstore.adapters.networkx.store import StoreGraph
 from dynstore.adapters.networkx.structure import count_neighbours
+from dynstore.algorithms.centrality.scaling import scale_factors
+from dynstore.algorithms.door import compute_rows
 from dynstore.algorithms.inputs import has_negative_weights
 
 __all__ = [
@@ -44,8 +45,7 @@ def pagerank(
         return {}
     store = G.unweighted() if weight is None else G.weighted(weight).graph
     backend = store.core.backend
-    into = store.snapshot(transposed=True)
-    if has_negative_weights(into):
+    if has_negative_weights(store.snapshot(transposed=True)):
         raise NotImplementedError(f"edge attribute {weight!r} has negative values")
     ids = G.live_ids()
     everywhere = np.full(ids.shape[0], 1 / len(G))
@@ -63,12 +63,9 @@ def pagerank(
         row[ids] = values / values.sum()
         return backend.asarray(row)
 
-    kernels = backend.kernels("dynstore.algorithms.link_analysis", "ranks")
-    sums = kernels.sum_out_weights(store.snapshot()).astype(np.float64)
-    limit = len(G) * tol
-    ranks, _, error = kernels.pagerank(
-        into, sums, float(alpha), None if targets is None else spread(targets), spread(start), max_iter, limit
-    )
+    limit, towards = len(G) * tol, None if targets is None else spread(targets)
+    inputs = None, float(alpha), towards, spread(start), max_iter, limit
+    ranks, _, error = compute_rows(store, "pagerank", *inputs)
     if not error < limit:
         import networkx as nx
 
@@ -101,35 +98,14 @@ def betweenness_centrality(
     totals = np.zeros(len(G.nodes))
     if sources.shape[0]:
         store = G.structure()
-        out = store.snapshot()
-        kernels = store.core.backend.kernels("dynstore.algorithms.centrality")
-        into = None if G.is_directed() else out
-        totals = store.core.backend.to_host(kernels.accumulate_dependencies(out, into, sources, bool(endpoints)))
-    at_sources, elsewhere = _scales(len(G), k, bool(normalized), bool(endpoints), G.is_directed())
+        totals = store.core.backend.to_host(compute_rows(store, "betweenness_centrality", sources, bool(endpoints)))
+    count = sources.shape[0]
+    at_sources, elsewhere = scale_factors(len(G), count, bool(normalized), bool(endpoints), G.is_directed())
+    if np.isnan(elsewhere):
+        raise ZeroDivisionError("betweenness_centrality: k is 0")  # as NetworkX
     factors = np.full(totals.shape[0], elsewhere)
     factors[sources] = at_sources
     return dict(zip(G, (totals * factors)[G.live_ids()].tolist(), strict=True))
-
-
-def _scales(n: int, k: int | None, normalized: bool, endpoints: bool, directed: bool) -> tuple[float, float]:
-    """Return NetworkX's scaling factors for sampled sources, and for other nodes.
-
-    Without endpoints a source is no inner node of its own paths, so its sum comes from one source fewer.
-    """
-    others = n if endpoints else n - 1
-    if others < 2:
-        return 1.0, 1.0
-
-    def scale(speaking: int) -> float:
-        if normalized:
-            return 1 / (speaking * (others - 1))
-        return others / (speaking * (1 if directed else 2))
-
-    if k is None:
-        return scale(others), scale(others)
-    if endpoints:
-        return scale(k), scale(k)
-    return scale(k - 1) if k > 1 else math.nan, scale(k)
 
 
 def _scaled(G: StoreGraph, degrees: np.ndarray) -> dict[Any, float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynstore.adapters.networkx.order import Order, TightEdges, order_levels
 from dynstore.adapters.networkx.store import MAX_EXACT, Layer, StoreGraph
+from dynstore.algorithms.door import compute_rows
 from dynstore.algorithms.inputs import has_negative_weights
 
 if TYPE_CHECKING:
@@ -136,10 +137,8 @@ def search_edges(
     store = G.structure()
     distances = np.full(len(G.nodes), -1, np.int64)
     if first:
-        out = store.snapshot(transposed=inward)
-        kernels = store.core.backend.kernels("dynstore.algorithms.traversal", "search")
-        into = None if G.is_directed() else out
-        found, _ = kernels.bfs(out, into, np.array(first, np.int64), _depth(limit, store), False)
+        sources = np.array(first, np.int64)
+        found, _ = compute_rows(store, "bfs", sources, _depth(limit, store), False, inward=inward)
         hops = store.core.backend.to_host(found).astype(np.int64)
         reached = hops != np.iinfo(store.vertex_dtype).max
         distances[reached] = hops[reached]
@@ -189,8 +188,7 @@ def search_weights(
     layer = check_weights(G, weight)
     limit = math.nextafter(cutoff, math.inf)  # the kernel's cutoff is strict
     store = layer.graph
-    kernels = store.core.backend.kernels("dynstore.algorithms.traversal", "search")
-    found, _ = kernels.sssp(store.snapshot(transposed=inward), source, limit)
+    found, _ = compute_rows(store, "sssp", source, limit, inward=inward)
     distances = store.core.backend.to_host(found)
     distances = np.where(distances == np.finfo(np.float64).max, -1.0, distances)
     return Search(G, [source], distances, layer.integral, weight, inward)

@@ -11,6 +11,7 @@ from dynstore.adapters.networkx.offers import offer
 from dynstore.adapters.networkx.search import search_edges
 from dynstore.adapters.networkx.store import StoreGraph
 from dynstore.adapters.networkx.traversal import Node
+from dynstore.algorithms.door import find_rows
 
 __all__ = [
     "average_clustering",
@@ -31,8 +32,7 @@ __all__ = [
 def _labels(G: StoreGraph) -> np.ndarray:
     """Return the label of every node, in node order: the number of the first node in its component."""
     store = G.structure()
-    kernels = store.core.backend.kernels("dynstore.algorithms.components", "labels")
-    labels = kernels.label_components(store.snapshot(), not store.is_directed())
+    labels = find_rows(store, "weakly_connected_components")
     live: np.ndarray = store.core.backend.to_host(labels)[G.live_ids()]
     return live
 
@@ -129,8 +129,7 @@ def _chosen(G: StoreGraph, nodes: Any) -> list[Any]:
 def _triangles(G: StoreGraph) -> list[int]:
     """Return the number of triangles at each number."""
     store = G.structure()
-    kernels = store.core.backend.kernels("dynstore.algorithms.community", "triangles")
-    counts: list[int] = store.core.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
+    counts: list[int] = store.core.backend.to_host(find_rows(store, "triangle_count")).tolist()
     return counts
 
 

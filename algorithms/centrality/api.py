@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.calls import algorithm, run_native
+from dynstore.algorithms.calls import algorithm
+from dynstore.algorithms.centrality.by_row import sum_dependencies
 from dynstore.algorithms.centrality.scaling import draw_sources, scale_totals
 from dynstore.algorithms.inputs import all_vertices, read_vertices
 from dynstore.errors import InputError, InputTypeError
@@ -14,12 +15,21 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
-    from dynstore.typing import Array, Frame
+    from dynstore.typing import Frame
 
-__all__ = ["betweenness_centrality", "measure_rows"]
+__all__ = ["betweenness_centrality"]
 
 
-@algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
+@algorithm(
+    asks="how many shortest paths lead through each vertex?",
+    paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001",
+    columns={"vertex": "vertex", "betweenness_centrality": "float64"},
+    compute=sum_dependencies,
+    example={"k": 2},
+    forms=("paged",),
+    cugraph=("betweenness_centrality",),
+    networkx=("betweenness_centrality",),
+)
 def betweenness_centrality(
     G: AnyGraph,
     k: Any = None,
@@ -78,19 +88,10 @@ def betweenness_centrality(
         raise InputError("betweenness_centrality: weight is not supported; wanted None")
     dtype = _result_dtype(result_dtype)
     sources = _sources(G, k, seed if random_state is None else random_state)
-    values = measure_rows(G, sources, bool(normalized), bool(endpoints)).astype(dtype, copy=False)
+    totals = sum_dependencies(G, sources, bool(endpoints))
+    scaled = scale_totals(G.core.backend, totals, sources, bool(normalized), bool(endpoints), G.is_directed())
+    values = scaled.astype(dtype, copy=False)
     return make_frame(G.core.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.core.frames)
-
-
-def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: bool) -> Array:
-    """Return the centrality of each row over paths from the rows ``sources``, float64, shape (V,)."""
-    totals: Array = run_native(G, "betweenness_centrality", sources, endpoints)
-    if totals is None:
-        out = G.snapshot()
-        into = None if G.is_directed() else out
-        kernels = G.core.backend.kernels("dynstore.algorithms.centrality")
-        totals = kernels.accumulate_dependencies(out, into, sources, endpoints)
-    return scale_totals(G.core.backend, totals, sources, normalized, endpoints, G.is_directed())
 
 
 def _result_dtype(result_dtype: Any) -> np.dtype:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.algorithms.answers import Answer
-from dynstore.algorithms.community.api import chosen_counts, read_chosen
+from dynstore.algorithms.community.by_row import chosen_counts, read_chosen
 from dynstore.algorithms.traversal.tracked import grow
 
 if TYPE_CHECKING:

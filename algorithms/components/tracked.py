@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.answers import Answer
-from dynstore.algorithms.components.api import components_frame, read_components
-from dynstore.algorithms.traversal.api import search_hops
+from dynstore.algorithms.components.by_row import components_frame, read_components
+from dynstore.algorithms.traversal.by_row import search_hops
 from dynstore.algorithms.traversal.tracked import InEdges, grow
 
 if TYPE_CHECKING:

@@ -7,20 +7,16 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dynstore.algorithms.calls import algorithm, run_native
-from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_values
-from dynstore.algorithms.link_analysis.scaling import choose_weights
-from dynstore.arguments import check_flag, check_integer, check_number
+from dynstore.algorithms.calls import algorithm
+from dynstore.algorithms.link_analysis.by_row import iterate, normalised, pagerank_frame, read_pagerank
+from dynstore.arguments import check_flag
 from dynstore.errors import FailedToConvergeError, InputError
-from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["iterate", "pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
-
-DEFAULT_MAX_ITER = 100
+__all__ = ["pagerank"]
 
 # The last computed ranks of a graph, of any version, and the epoch of its row numbers; dropped with the graph.
 _last_ranks: WeakKeyDictionary[AnyGraph, tuple[Array, int]] = WeakKeyDictionary()
@@ -58,7 +54,17 @@ def pagerank(
 
 
 @algorithm(
-    paper="Page, Brin, Motwani, Winograd: The PageRank Citation Ranking, Stanford InfoLab 1999", uses_in_edges=True
+    asks="how important is each vertex?",
+    paper="Page, Brin, Motwani, Winograd: The PageRank Citation Ranking, Stanford InfoLab 1999",
+    columns={"vertex": "vertex", "pagerank": "weight"},
+    read=read_pagerank,
+    compute=iterate,
+    uses_in_edges=True,
+    kernels="ranks",
+    forms=("slabs", "paged"),
+    tracked="PagerankAnswer",
+    cugraph=("pagerank",),
+    networkx=("pagerank",),
 )
 def pagerank(
     G: AnyGraph,
@@ -124,21 +130,15 @@ def pagerank(
     1       1     0.333
     2       2     0.333
     """
-    alpha, tol, limit = read_numbers(alpha, tol, max_iter)
     if check_flag("pagerank", "warm_start", warm_start) and nstart is not None:
         raise InputError("pagerank: got both nstart and warm_start=True; wanted one of them")
-    dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
-    targets = None
-    if personalization is not None:
-        targets = read_personalization(G, personalization, dtype)
-    start = _first_ranks(G, nstart, warm_start, dtype)
-    out_weights = None
-    if precomputed_vertex_out_weight is not None:
-        what = "precomputed_vertex_out_weight"
-        out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
-    ranks, iterations, error = iterate(G, out_weights, alpha, targets, start, limit, tol)
+    inputs = read_pagerank(G, alpha, personalization, precomputed_vertex_out_weight, max_iter, tol, nstart)
+    if warm_start:
+        _start_from_last(G, inputs[3])
+    ranks, iterations, error = iterate(G, *inputs)
     if np.isfinite(error):  # infinite weights make the ranks NaN
         _last_ranks[G] = ranks.copy(), G.core.ids.epoch
+    tol = inputs[-1]
     converged = error < tol or ranks.shape[0] == 0
     if fail_on_nonconvergence and not converged:
         raise FailedToConvergeError(
@@ -149,58 +149,10 @@ def pagerank(
     return frame if fail_on_nonconvergence else (frame, bool(converged))
 
 
-def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) -> tuple[float, float, int]:
-    """Return the numbers as :func:`pagerank` uses them; refuse unusable ones."""
-    alpha, tol = check_number("pagerank", "alpha", alpha), check_number("pagerank", "tol", tol)
-    if not 0 <= alpha <= 1:
-        raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
-    if tol < 0:
-        raise InputError(f"pagerank: tol is {tol}; wanted 0 or more")
-    limit = check_integer("pagerank", "max_iter", max_iter)
-    return alpha, tol, limit if limit > 0 else DEFAULT_MAX_ITER
-
-
-def read_personalization(G: AnyGraph, personalization: Any, dtype: np.dtype) -> Array:
-    """Return the personalization, shape (V,), summing to 1."""
-    return _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
-
-
-def pagerank_frame(G: AnyGraph, ranks: Array) -> Frame:
-    """Return what :func:`pagerank` returns."""
-    return make_frame(G.core.backend, {"vertex": all_vertices(G), "pagerank": ranks}, G.core.frames)
-
-
-def iterate(G: AnyGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
-    """Return ranks, iterations and the last change, computed over the store's own rows or over in-edges in slots."""
-    if G.store_name == "paged" or not (G.is_directed() or G.is_weighted()):
-        found: tuple[Array, int, float] | None = run_native(
-            G, "pagerank", out_weights, *arguments, transposed=G.is_directed()
-        )
-        if found is not None:
-            return found
-    into = G.snapshot(transposed=True)
-    if has_negative_weights(into):
-        raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
-    kernels = G.core.backend.kernels("dynstore.algorithms.link_analysis", "ranks")
-    into, out_weights = choose_weights(kernels, into, G.snapshot(), out_weights)
-    ranked: tuple[Array, int, float] = kernels.pagerank(into, out_weights, *arguments)
-    return ranked
-
-
-def _first_ranks(G: AnyGraph, nstart: Any, warm_start: bool, dtype: np.dtype) -> Array:
-    """Return the ranks of iteration 0, shape (V,), summing to 1."""
-    if nstart is not None:
-        return _normalised(read_values(G, "pagerank", "nstart", nstart, "values", dtype))
-    num_vertices = G.number_of_vertices()
-    ranks = G.core.backend.empty(num_vertices, dtype)
-    ranks.fill(1.0 / max(num_vertices, 1))
-    last, epoch = _last_ranks.get(G, (None, 0)) if warm_start else (None, 0)
+def _start_from_last(G: AnyGraph, ranks: Array) -> None:
+    """Write the last computed ranks over the first ones, shape (V,), so that they sum to 1."""
+    last, epoch = _last_ranks.get(G, (None, 0))
     # After a clear there are fewer vertices than before; after a reorder the rows have other vertices.
-    if last is not None and last.shape[0] <= num_vertices and epoch == G.core.ids.epoch:
+    if last is not None and last.shape[0] <= ranks.shape[0] and epoch == G.core.ids.epoch:
         ranks[: last.shape[0]] = last
-        ranks = _normalised(ranks)
-    return ranks
-
-
-def _normalised(values: Array) -> Array:
-    return (values / values.sum(dtype=np.float64)).astype(values.dtype)
+        ranks[:] = normalised(ranks)

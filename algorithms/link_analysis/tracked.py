@@ -18,7 +18,7 @@ import numpy as np
 from dynstore.algorithms.answers import Answer
 from dynstore.algorithms.costs import Budget
 from dynstore.algorithms.inputs import has_negative_weights
-from dynstore.algorithms.link_analysis.api import iterate, pagerank_frame, read_numbers, read_personalization
+from dynstore.algorithms.link_analysis.by_row import iterate, pagerank_frame, read_numbers, read_personalization
 from dynstore.algorithms.traversal.tracked import grow
 from dynstore.errors import FailedToConvergeError, InputError, type_name
 

@@ -4,22 +4,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dynstore.algorithms.calls import algorithm, run_native
-from dynstore.algorithms.inputs import has_negative_weights, one_of, read_vertices, refuse_arguments, vertices_and
-from dynstore.arguments import check_integer, check_number
-from dynstore.errors import InputError
-from dynstore.input.frames import make_frame
+from dynstore.algorithms.calls import algorithm
+from dynstore.algorithms.traversal.by_row import (
+    bfs_frame,
+    read_bfs,
+    read_sssp,
+    search_hops,
+    search_lengths,
+    sssp_frame,
+)
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
-    from dynstore.typing import Array, Frame
+    from dynstore.typing import Frame
 
-__all__ = ["bfs", "bfs_frame", "read_bfs", "read_sssp", "search_hops", "search_lengths", "sssp", "sssp_frame"]
+__all__ = ["bfs", "sssp"]
 
 
-@algorithm(paper="Beamer, Asanović, Patterson: Direction-Optimizing Breadth-First Search, SC 2012")
+@algorithm(
+    asks="how many edges is each vertex away from a start?",
+    paper="Beamer, Asanović, Patterson: Direction-Optimizing Breadth-First Search, SC 2012",
+    columns={"vertex": "vertex", "distance": "vertex", "predecessor": "vertex"},
+    read=read_bfs,
+    compute=search_hops,
+    start="start",
+    example={"start": 0},
+    kernels="search",
+    forms=("slabs", "paged"),
+    tracked="BfsAnswer",
+    cugraph=("bfs",),
+    networkx=(
+        "all_pairs_shortest_path",
+        "all_pairs_shortest_path_length",
+        "bfs_edges",
+        "bfs_layers",
+        "bfs_predecessors",
+        "bfs_successors",
+        "bfs_tree",
+        "descendants_at_distance",
+        "generic_bfs_edges",
+        "has_path",
+        "node_connected_component",
+        "predecessor",
+        "shortest_path",
+        "shortest_path_length",
+        "single_source_shortest_path",
+        "single_source_shortest_path_length",
+        "single_target_shortest_path",
+        "single_target_shortest_path_length",
+    ),
+)
 def bfs(
     G: AnyGraph,
     start: Any = None,
@@ -79,41 +113,32 @@ def bfs(
     return bfs_frame(G, *search_hops(G, sources, limit, parents))
 
 
-def read_bfs(
-    G: AnyGraph, start: Any = None, depth_limit: int | None = None, i_start: Any = None, directed: None = None
-) -> tuple[np.ndarray, int]:
-    """Return the rows to start from, ascending, and the largest distance."""
-    refuse_arguments("bfs", directed=directed)
-    start = one_of("bfs", "start", start, "i_start", i_start)
-    sources = np.unique(read_vertices(G, "bfs", "the input sources", start))
-    limit = int(np.iinfo(G.vertex_dtype).max)
-    if depth_limit is not None and check_integer("bfs", "depth_limit", depth_limit) >= 0:
-        limit = min(int(depth_limit), limit)
-    return sources, limit
-
-
-def search_hops(G: AnyGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
-    """Return distances and predecessors of all rows; predecessors are None unless ``parents``."""
-    found: tuple[Array, Array | None] | None = run_native(G, "bfs", sources, limit, parents)
-    if found is not None:
-        return found
-    out = G.snapshot()
-    # This makes no second orientation for a directed graph: every later update would have to maintain it.
-    into = None if G.is_directed() else out
-    found = G.core.backend.kernels("dynstore.algorithms.traversal", "search").bfs(out, into, sources, limit, parents)
-    return found
-
-
-def bfs_frame(G: AnyGraph, distances: Array, predecessors: Array | None) -> Frame:
-    """Return what :func:`bfs` returns."""
-    if predecessors is None:
-        predecessors = G.core.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
-    vertices, before = vertices_and(G, predecessors)
-    return make_frame(G.core.backend, {"vertex": vertices, "distance": distances, "predecessor": before}, G.core.frames)
-
-
 @algorithm(
-    paper="Dijkstra: A Note on Two Problems in Connexion with Graphs, Numerische Mathematik 1959", needs_weights=True
+    asks="how long is the shortest path to each vertex, by weight?",
+    paper="Dijkstra: A Note on Two Problems in Connexion with Graphs, Numerische Mathematik 1959",
+    columns={"distance": "weight", "vertex": "vertex", "predecessor": "vertex"},
+    read=read_sssp,
+    compute=search_lengths,
+    needs_weights=True,
+    start="source",
+    example={"source": 0},
+    kernels="search",
+    forms=("paged",),
+    tracked="SsspAnswer",
+    cugraph=("sssp",),
+    networkx=(
+        "all_pairs_dijkstra",
+        "all_pairs_dijkstra_path",
+        "all_pairs_dijkstra_path_length",
+        "dijkstra_path",
+        "dijkstra_path_length",
+        "dijkstra_predecessor_and_distance",
+        "shortest_path",
+        "shortest_path_length",
+        "single_source_dijkstra",
+        "single_source_dijkstra_path",
+        "single_source_dijkstra_path_length",
+    ),
 )
 def sssp(
     G: AnyGraph,
@@ -172,51 +197,3 @@ def sssp(
     """
     row, limit = read_sssp(G, source, method, directed, return_predecessors, unweighted, overwrite, indices, cutoff)
     return sssp_frame(G, *search_lengths(G, row, limit))
-
-
-def read_sssp(
-    G: AnyGraph,
-    source: int | None = None,
-    method: str | None = None,
-    directed: None = None,
-    return_predecessors: None = None,
-    unweighted: None = None,
-    overwrite: None = None,
-    indices: int | None = None,
-    cutoff: float | None = None,
-) -> tuple[int, float]:
-    """Return the row to start from, and the length that paths must stay below."""
-    if method not in (None, "auto"):
-        raise InputError(f"sssp: method is {method!r}; only 'auto' is accepted")
-    refuse_arguments(
-        "sssp",
-        directed=directed,
-        return_predecessors=return_predecessors,
-        unweighted=unweighted,
-        overwrite=overwrite,
-    )
-    sources = read_vertices(G, "sssp", "source", one_of("sssp", "source", source, "indices", indices))
-    if sources.shape[0] != 1:
-        raise InputError(f"sssp: source has {sources.shape[0]} vertices; wanted one")
-    limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
-    return int(sources[0]), limit
-
-
-def search_lengths(G: AnyGraph, source: int, limit: float) -> tuple[Array, Array]:
-    """Return distances and predecessors of all rows."""
-    native: tuple[Array, Array] | None = run_native(G, "sssp", source, limit)
-    if native is not None:
-        return native
-    out = G.snapshot()
-    if has_negative_weights(out):
-        raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
-    found: tuple[Array, Array] = G.core.backend.kernels("dynstore.algorithms.traversal", "search").sssp(
-        out, source, limit
-    )
-    return found
-
-
-def sssp_frame(G: AnyGraph, distances: Array, predecessors: Array) -> Frame:
-    """Return what :func:`sssp` returns."""
-    vertices, before = vertices_and(G, predecessors)
-    return make_frame(G.core.backend, {"distance": distances, "vertex": vertices, "predecessor": before}, G.core.frames)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.calls import run_native
 from dynstore.algorithms.inputs import read_vertices, to_ids
-from dynstore.algorithms.traversal.api import search_hops
+from dynstore.algorithms.traversal.by_row import search_hops
 from dynstore.arguments import check_integer
 from dynstore.errors import InputError
 from dynstore.input.frames import make_frame
@@ -27,8 +26,7 @@ def k_hop(G: AnyGraph, vertices: Any, k: int) -> Frame:
     sources = np.unique(read_vertices(G, "k_hop", "vertices", vertices))
     unreached = int(np.iinfo(G.vertex_dtype).max)
     limit = min(int(k), unreached)
-    found = run_native(G, "bfs", sources, limit, False)
-    distances, _ = search_hops(G, sources, limit, False) if found is None else found
+    distances, _ = search_hops(G, sources, limit, False)
     rows = G.core.backend.xp.nonzero(distances != unreached)[0]
     rows = G.core.ids.by_id(rows.astype(G.vertex_dtype), G.number_of_vertices())
     return make_frame(G.core.backend, {"vertex": to_ids(G, rows), "distance": distances[rows]}, G.core.frames)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.algorithms.answers import Answer
-from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, search_hops, search_lengths, sssp_frame
+from dynstore.algorithms.traversal.by_row import bfs_frame, read_bfs, read_sssp, search_hops, search_lengths, sssp_frame
 
 if TYPE_CHECKING:
     from dynstore.algorithms.costs import Budget
@@ -112,8 +112,6 @@ class PathAnswer(Answer):
 class BfsAnswer(PathAnswer):
     """Distances in edges."""
 
-    example: ClassVar[dict[str, Any]] = {"start": 0}
-
     def read_params(self) -> bool:
         params = dict(self.params)
         self._parents = bool(params.pop("return_predecessors", True))
@@ -142,8 +140,6 @@ class BfsAnswer(PathAnswer):
 
 class SsspAnswer(PathAnswer):
     """Distances in sums of weights."""
-
-    example: ClassVar[dict[str, Any]] = {"source": 0}
 
     def read_params(self) -> bool:
         before, self._start = self._start, read_sssp(self.G, **self.params)

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dynstore.algorithms.registry import ALGORITHMS, find_algorithm
-from dynstore.algorithms.tracking import TRACKED
+from dynstore.algorithms.calls import Algorithm
+from dynstore.algorithms.registry import ALGORITHMS
 from dynstore.backend import get_backend
 from dynstore.compilations import compilations
 from dynstore.graph import DynamicGraph
@@ -36,7 +36,6 @@ BUILT = {"cpu": 20_000, "cuda": 2_000_000, "cuda-sim": 60}
 BATCHES = {"cpu": (1, 100, 10_000), "cuda": (1, 100, 3_000, 30_000, 150_000, 400_000), "cuda-sim": (1, 20)}
 EDGES_PER_VERTEX = 8
 MIN_VERTICES = 30
-PARAMS: dict[str, dict[str, Any]] = {"bfs": {"start": 0}, "sssp": {"source": 0}, "betweenness_centrality": {"k": 2}}
 ID_KINDS = ("vertex numbers", "int64 ids", "string ids")
 # Processes by default: on a GPU each has a context of its own there, of some hundred MB.
 MAX_JOBS = 8
@@ -266,9 +265,8 @@ class _Example:
     def compute(self) -> None:
         """Call every algorithm that suits the graph."""
         self.build()
-        for name, record in ALGORITHMS.items():
-            if self._suits(name):
-                record.function(self.graph, **PARAMS.get(name, {}))
+        for record in self._suitable():
+            record.function(self.graph, **record.example)
 
     def slide(self) -> None:
         """Slide windows of every kind that suits the graph."""
@@ -288,7 +286,8 @@ class _Example:
     def track(self) -> None:
         """Follow every answer that suits the graph through updates of all sizes."""
         self.build()
-        monitors = [self.graph.track(name, **PARAMS.get(name, {})) for name in TRACKED if self._suits(name)]
+        tracked = [record for record in self._suitable() if record.tracked]
+        monitors = [self.graph.track(record.name, **record.example) for record in tracked]
         for monitor in monitors:
             monitor.result()
         for size in self.sizes[:-1]:
@@ -301,9 +300,6 @@ class _Example:
             for monitor in monitors:
                 monitor.result()
 
-    def _suits(self, name: str) -> bool:
-        record = find_algorithm(name)
-        return not (
-            (record.needs_undirected and self.graph.is_directed())
-            or (record.needs_weights and not self.graph.is_weighted())
-        )
+    def _suitable(self) -> list[Algorithm]:
+        kind = self.graph.is_directed(), self.graph.is_weighted()
+        return [record for record in ALGORITHMS.values() if record.suits(*kind)]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.components.api import components_frame, read_components
+from dynstore.algorithms.components.by_row import components_frame, read_components
 from dynstore.algorithms.inputs import has_negative_weights
-from dynstore.algorithms.link_analysis.api import pagerank_frame, read_numbers
+from dynstore.algorithms.link_analysis.by_row import pagerank_frame, read_numbers
 from dynstore.bits import full_words
 from dynstore.distributed.calls import Call
 from dynstore.distributed.graph import ShardedGraph

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.inputs import has_negative_weights
-from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, sssp_frame
+from dynstore.algorithms.traversal.by_row import bfs_frame, read_bfs, read_sssp, sssp_frame
 from dynstore.distributed.calls import Call
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynstore.algorithms.community.api import chosen_counts, read_chosen
+from dynstore.algorithms.community.by_row import chosen_counts, read_chosen
 from dynstore.distributed.calls import Call
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.distributed.searches import check_sharded

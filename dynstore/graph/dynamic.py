@@ -415,7 +415,7 @@ class DynamicGraph(MutableGraph):
         Parameters
         ----------
         name : str
-            "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
+            The name of a function that can be tracked, such as "pagerank". The error for another name lists all.
         **params
             Parameters of the function of this name.
 

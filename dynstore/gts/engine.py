@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.centrality.scaling import draw_sources, scale_factors
-from dynstore.algorithms.link_analysis.api import read_numbers
+from dynstore.algorithms.link_analysis.by_row import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse

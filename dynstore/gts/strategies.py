@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dynstore.algorithms.link_analysis.api import read_numbers
+from dynstore.algorithms.link_analysis.by_row import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_name
 from dynstore.distributed import Communicator, run
 from dynstore.distributed.calls import Call

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivery", "StreamMonitor", "Tick", "read_every"]
 
-# Name of the answer -> its parameter that has no default.
-STARTS = {"bfs": "start", "sssp": "source"}
 _log = logging.getLogger("dynstore")
 
 
@@ -154,9 +152,8 @@ class StreamMonitor:
         record = find_algorithm(name)
         record.check(G)
         record.check_parameters(params, f"monitor: {name}")
-        start = STARTS.get(name)
-        if start is not None and not {start, f"i_{start}"} & params.keys():
-            raise InputError(f"monitor: {name}: {start!r} is missing; wanted where to start")
+        if record.start is not None and not {record.start, f"i_{record.start}"} & params.keys():
+            raise InputError(f"monitor: {name}: {record.start!r} is missing; wanted where to start")
         self.name, self._graph, self._params, self._meter = name, G, params, meter
         self._every, self.length = every, length
         changed_only = length is None if changed_only is None else changed_only

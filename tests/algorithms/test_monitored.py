@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.algorithms.tracking import Monitor, find_monitor
+from dynstore.algorithms.door import find_monitor
+from dynstore.algorithms.tracking import Monitor
 
 
 @pytest.fixture

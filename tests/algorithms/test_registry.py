@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +13,12 @@ import pytest
 
 import dynstore
 from dynstore import algorithms
+from dynstore.adapters import networkx
+from dynstore.adapters.cugraph import own
+from dynstore.adapters.networkx.offers import OFFERS
 from dynstore.algorithms import ALGORITHMS, find_algorithm
+from dynstore.algorithms.paged import native
+from dynstore.algorithms.tracking import TRACKED
 from dynstore.errors import InputError, InputTypeError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +43,79 @@ def test_records_say_what_a_graph_must_have() -> None:
     assert {name for name, record in ALGORITHMS.items() if record.needs_undirected} == {"triangle_count"}
     assert {name for name, record in ALGORITHMS.items() if record.needs_weights} == {"sssp"}
     assert {name for name, record in ALGORITHMS.items() if record.uses_in_edges} == {"pagerank"}
+
+
+def test_records_say_where_the_kernels_are() -> None:
+    """For each device and form; those for CUDA are compiled by ``make ptx``."""
+    digests = json.loads((ROOT / "tests" / "ptx" / "digests.json").read_text(encoding="utf-8"))["kernels"]
+    slabs = {side: importlib.import_module(f"dynstore.algorithms.slabs.{side}").__all__ for side in ("cpu", "cuda")}
+    for name, record in ALGORITHMS.items():
+        family = f"dynstore.algorithms.{record.family}"
+        kernels = [".".join(filter(None, (family, side, record.kernels))) for side in ("cpu", "cuda")]
+        on_host, on_gpu = (set(importlib.import_module(module).__all__) for module in kernels)
+        assert on_host & on_gpu, kernels
+        files = [*(ROOT / "algorithms" / record.family).glob("cuda*")]
+        texts = [
+            path.read_text(encoding="utf-8")
+            for file in files
+            for path in ([file] if file.is_file() else file.glob("*.py"))
+        ]
+        assert set(re.findall(r"^def (k_\w+)", "\n".join(texts), flags=re.MULTILINE)) <= set(digests)
+        assert {side: name in names for side, names in slabs.items()} == dict.fromkeys(slabs, "slabs" in record.forms)
+        assert (name in native.__all__) == ("paged" in record.forms)
+
+
+def test_records_say_what_is_tracked_and_served() -> None:
+    assert set(TRACKED) == {name for name, record in ALGORITHMS.items() if record.tracked}
+    served = {name for record in ALGORITHMS.values() for name in record.cugraph}
+    assert served >= NAMES
+    assert all(own.has_own_kernels(name) for name in served)
+    assert not own.has_own_kernels("louvain")
+    on_algorithms = {name for record in ALGORITHMS.values() for name in record.networkx}
+    assert set(OFFERS) - on_algorithms == {"degree_centrality", "in_degree_centrality", "out_degree_centrality"}
+    assert on_algorithms <= set(OFFERS)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_records_say_which_columns_there_are(name: str) -> None:
+    record = ALGORITHMS[name]
+    for weights, ids in ((None, "int32"), ("float32", "int64"), ("float64", "int32")):
+        if record.needs_weights and weights is None:
+            continue
+        options = {} if weights is None else {"weighted": True, "weight_dtype": weights}
+        G = dynstore.DynamicGraph(not record.needs_undirected, device="cpu", vertex_dtype=ids, **options)
+        G.insert_edges(([0, 1], [1, 2]), **({} if weights is None else {"default_weight": 1.0}))
+        frame = record.function(G, **record.example)
+        dtypes = {"vertex": ids, "weight": weights or "float32"}
+        wanted = {column: dtypes.get(kind, kind) for column, kind in record.columns.items()}
+        assert {column: str(dtype) for column, dtype in frame.dtypes.items()} == wanted
+        assert list(frame.columns) == list(wanted)
+
+
+def test_adapters_call_algorithms_through_one_door() -> None:
+    """No adapter names kernels of an algorithm, or what a family has beside its public functions."""
+    found = []
+    for path in sorted((ROOT / "adapters").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        inner = re.findall(r"dynstore\.algorithms\.(?!rows)\w+\.(?:api|by_row|tracked|cpu|cuda)\b", source)
+        kernels = re.findall(r"kernels\(\s*\"dynstore\.algorithms", source)
+        found += [f"{path.relative_to(ROOT)}: {each}" for each in (*inner, *kernels)]
+    assert found == []
+
+
+def test_a_call_of_networkx_returns_the_tracked_answer() -> None:
+    nx = pytest.importorskip("networkx")
+    graph = networkx.Graph([(0, 1), (1, 2), (2, 0), (2, 3)])
+    store = networkx.store_of(graph)
+    triangles, components = store.track("triangle_count"), store.track("weakly_connected_components")
+    graph.remove_edge(0, 1)
+    assert nx.triangles(graph) == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert dynstore.explain(store).name == "triangle_count"
+    assert "tracked" in dynstore.explain(store).reason
+    assert nx.number_connected_components(graph) == 1
+    assert dynstore.explain(store).name == "weakly_connected_components"
+    assert "tracked" in dynstore.explain(store).reason
+    assert triangles.version == components.version == store.version
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))

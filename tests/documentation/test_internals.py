@@ -90,7 +90,7 @@ def _texts() -> dict[str, str]:
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert _missing_names(text) == []
-    if page.name != "new-store.md":  # names files that the reader is about to write
+    if page.name not in ("new-algorithm.md", "new-store.md"):  # these name files that the reader is about to write
         assert _missing_files(text) == []
 
 

@@ -28,7 +28,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 def _tree() -> set[str]:
     """Return what the wheel should hold, as paths inside it."""
-    wanted = {"dynstore/py.typed"}
+    wanted = {"dynstore/py.typed", "dynstore/__init__.pyi", "dynstore/algorithms/__init__.pyi"}
     for folder in ("dynstore", *PACKAGE_DIRS):
         for path in (ROOT / folder).rglob("*.py"):
             parts = path.relative_to(ROOT).parts

@@ -15,21 +15,13 @@ from dynstore import distributed
 from dynstore.adapters.cugraph.dask.live import check_undirected, cugraphs_own, dask_graph_behind, refuse_given
 from dynstore.adapters.dask.on_ranks import own_rows
 from dynstore.adapters.libraries import require
+from dynstore.algorithms.registry import ALGORITHMS
 from dynstore.errors import FailedToConvergeError, MissingDependencyError, UnweightedGraphError
 
 if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
 
 __all__ = ["bfs", "pagerank", "sssp", "triangle_count", "weakly_connected_components"]
-
-# The columns of each of our own algorithms in cuGraph's order; those marked True are of the vertices' type.
-COLUMNS = {
-    "bfs": {"vertex": True, "distance": True, "predecessor": True},
-    "sssp": {"distance": False, "vertex": True, "predecessor": True},
-    "pagerank": {"vertex": True, "pagerank": False},
-    "weakly_connected_components": {"vertex": True, "labels": True},
-    "triangle_count": {"vertex": True, "counts": True},
-}
 
 
 def bfs(
@@ -226,9 +218,9 @@ def _own(graph: ShardedGraph, name: str, args: tuple[Any, ...]) -> tuple[Any, An
     table = own_rows(graph, table, chosen)
     dtype = graph.shard.vertex_dtype
     columns = {}
-    for column, of_vertices in COLUMNS[name].items():
+    for column, kind in ALGORITHMS[name].columns.items():
         columns[column] = table[column]
-        if of_vertices and columns[column].dtype.kind == "i":
+        if kind == "vertex" and columns[column].dtype.kind == "i":
             columns[column] = columns[column].astype(dtype)
         elif column == "predecessor" and columns[column].dtype.kind not in "iu":
             columns[column] = columns[column].fillna("-1")
