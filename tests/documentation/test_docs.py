@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import dynstore
-from dynstore.benchmarks.reports.summary import format_ms
+from dynstore.bench.reports.summary import format_ms
 from dynstore.input.kinds import READING
 from tests.documentation.programs import Programs
 

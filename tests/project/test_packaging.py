@@ -116,7 +116,7 @@ def test_the_installed_wheel_works_away_from_the_tree(wheel: Path, tmp_path: Pat
         archive.extractall(tmp_path / "site")
     code = (
         "import sys; sys.path.insert(0, 'site')\n"
-        "import dynstore, dynstore.algorithms, dynstore.adapters, dynstore.benchmarks\n"
+        "import dynstore, dynstore.algorithms, dynstore.adapters, benchmarks\n"
         "G = dynstore.DynamicGraph(device='cpu'); G.insert_edges(([0], [1]))\n"
         "print(dynstore.__file__, G.number_of_edges())"
     )
@@ -135,7 +135,7 @@ def test_an_editable_install_works_beside_the_checkout(
         archive.extractall(site)
     code = (
         f"import sys, site; assert sys.path[0] == ''; site.addsitedir({str(site)!r})\n"
-        "import dynstore, dynstore.algorithms, dynstore.adapters, dynstore.benchmarks\n"
+        "import dynstore, dynstore.algorithms, dynstore.adapters, benchmarks\n"
         "print(dynstore.__file__, dynstore.__version__)"
     )
     # -S: without the site-packages of the tests, where dynstore may be installed, too

@@ -268,7 +268,7 @@ def test_the_benchmark_agrees(tmp_path: Any) -> None:
     command = [
         sys.executable,
         "-m",
-        "dynstore.benchmarks.beside_cugraph.drop_in",
+        "benchmarks.beside_cugraph.drop_in",
         "--scale",
         "12",
         "--steps",
