@@ -46,7 +46,7 @@ def load(name: str) -> EventTable:
     with resources.as_file(resources.files(__package__) / "data" / file) as path:
         if not path.is_file():
             raise InputError(
-                f"load: {name} is not in this installation, only in a checkout of the repository; wanted 'collegemsg', "
-                f"or the path of SNAP's file, as in: dynstore bench {file} --time {time}"
+                f"load: {name} is in a checkout of the repository, and not in this installation; wanted 'collegemsg', "
+                f"or the path of SNAP's file {file}, whose column {time} has the times"
             )
         return replace(read_events(path, source=0, destination=1, time=time), name=name)

@@ -73,7 +73,7 @@ def _document(given: argparse.Namespace, command: str, stories: Sequence[Story],
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write; return 1 if the two ways disagree."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.bench.demo", description=__doc__)
-    parser.add_argument("streams", nargs="*", default=["collegemsg"], help="named or generated streams, or files")
+    parser.add_argument("streams", nargs="*", default=["rmat:18:8"], help="named or generated streams, or files")
     parser.add_argument("--batch", type=int, default=100, help="events of a batch")
     parser.add_argument("--steps", type=int, default=20, help="timed batches")
     parser.add_argument("--window", type=float, default=0.5, help="share of the events in the window")
