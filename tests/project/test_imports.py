@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import benchmarks
 import dynstore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,9 +83,10 @@ def test_all_is_what_is_public() -> None:
 
 def _all_modules() -> list[str]:
     names = ["dynstore"]
-    for info in pkgutil.walk_packages(dynstore.__path__, "dynstore."):
-        if info.name != "dynstore.__main__":
-            names.append(info.name)
+    for package in (dynstore, benchmarks):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if info.name != "dynstore.__main__":
+                names.append(info.name)
     return names
 
 

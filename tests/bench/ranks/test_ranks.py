@@ -144,7 +144,8 @@ def test_a_process_that_raises_is_named() -> None:
 def test_new_processes_find_the_parts() -> None:
     """They do not import the command's own module, whose name they do not know."""
     command = [sys.executable, "-m", "benchmarks.ranks", "weak", "--engine", "nccl", *SMALL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    root = Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
     if find_spec("cupy") is None:
         assert (
             "FAILED weak: RankError: run_by_nccl: rank 0 raised MissingDependencyError: new_identifier" in done.stderr
