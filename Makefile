@@ -29,7 +29,7 @@ help: ## Show this list
 
 demo: $(RUN_STAMP) ## Keep a graph and its answers up to date, beside making them anew; write demo.json and demo.html
 	$(VENV)/bin/dynstore warmup --device cpu
-	$(RUN) -m dynstore.benchmarks.demo $(DEMO_STREAMS) --steps $(DEMO_STEPS) --json demo.json --report demo.html
+	$(RUN) -m dynstore.bench.demo $(DEMO_STREAMS) --steps $(DEMO_STEPS) --json demo.json --report demo.html
 
 test: lint ## Run lint, then the tests; CUDA kernels run in our simulator, random inputs are always the same
 	$(RUN) -m pytest -n auto --dist worksteal --durations=20 $(PYTEST_ARGS)

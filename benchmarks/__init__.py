@@ -1,8 +1,4 @@
-"""The benchmark suites behind ``dynstore bench``: engine, checks, result schema and report."""
+"""The laboratory: measurements of parts, of papers, and beside cuGraph; run from the checkout's root.
 
-from __future__ import annotations
-
-if __name__ != "dynstore.benchmarks":
-    raise ImportError(f"{__name__}: this folder is a part of dynstore; import dynstore.benchmarks")
-
-__all__: list[str] = []
+``python -m benchmarks.papers --help``. It measures with :mod:`dynstore.bench`. No wheel has it.
+"""

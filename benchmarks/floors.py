@@ -1,4 +1,4 @@
-"""The host's stores compared with their lower bounds: ``python -m dynstore.benchmarks.floors [DATA]``.
+"""The host's stores compared with their lower bounds: ``python -m benchmarks.floors [DATA]``.
 
 Everything runs in one process, interleaved, on a window of DATA (default rmat:20:8) that slides by 0.1 %:
 
@@ -20,11 +20,11 @@ from statistics import median
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.contestants import DeviceSlide, StoreRun, conversions
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.stream import Stream, cut_stream, parse_batch
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.contestants import DeviceSlide, StoreRun, conversions
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.schema import make_document
+from dynstore.bench.stream import Stream, cut_stream, parse_batch
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.host_compiler import njit
 
@@ -123,7 +123,7 @@ def measure(stream: Stream) -> tuple[dict[tuple[str, str], list[float]], list[fl
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print a table, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.floors", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.floors", description=__doc__)
     parser.add_argument("data", nargs="?", default="rmat:20:8")
     parser.add_argument("--batch", default="0.1%")
     parser.add_argument("--steps", type=int, default=20)
@@ -160,9 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
             for (name, operation), values in sorted(times.items())
         ]  # fmt: skip
         dataset = {"name": chosen.data, "vertices": stream.num_vertices, "edges": len(events), "seed": chosen.seed}
-        command = " ".join(
-            ["python -m dynstore.benchmarks.floors", *(sys.argv[1:] if arguments is None else arguments)]
-        )
+        command = " ".join(["python -m benchmarks.floors", *(sys.argv[1:] if arguments is None else arguments)])
         document = make_document("floors", command, dataset, rows, True)
         chosen.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0

@@ -1,4 +1,4 @@
-"""The times of updates, kernel by kernel: ``python -m dynstore.benchmarks.kernel_times``.
+"""The times of updates, kernel by kernel: ``python -m benchmarks.kernel_times``.
 
 A window with half of an RMAT graph's distinct edges slides over them in random order: a step inserts the next batch and
 deletes the oldest one. In every other step CUDA events surround each launch. In the steps between, the whole call is
@@ -20,11 +20,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
 from dynstore.backend import get_backend
-from dynstore.benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.schema import make_document
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 
@@ -103,7 +103,7 @@ def _measure(backend: Backend, graph: DynamicGraph, window: Window, warm_ups: in
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if edges are lost."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.kernel_times", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernel_times", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)
     parser.add_argument("--batch", default="10000,100000,1000000", help="sizes, by comma")
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
             "edges": int(src.shape[0]),
         }  # fmt: skip
         typed = sys.argv[1:] if arguments is None else arguments
-        command = shlex.join(["python", "-m", "dynstore.benchmarks.kernel_times", *typed])
+        command = shlex.join(["python", "-m", "benchmarks.kernel_times", *typed])
         document = make_document("kernel-times", command, dataset, rows, agree)
         chosen.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(not agree)

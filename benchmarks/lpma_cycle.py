@@ -1,4 +1,4 @@
-"""Store ``lpma`` compared with ``gpma+``: ``python -m dynstore.benchmarks.lpma_cycle [--scale 22] [--device cuda]``.
+"""Store ``lpma`` compared with ``gpma+``: ``python -m benchmarks.lpma_cycle [--scale 22] [--device cuda]``.
 
 The distinct edges of an RMAT graph are inserted and deleted in random order; each graph begins with half of them.
 
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.beside_cugraph.drop_in_window import different_pairs
 from dynstore.backend import get_backend
 from dynstore.batches.make import make_batch
-from dynstore.benchmarks.beside_cugraph.drop_in_window import different_pairs
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import percentiles, time_call
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.schema import make_document
+from dynstore.bench.timing import percentiles, time_call
 from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ PARTS = {"A": Cycle.ordinary, "B": Cycle.growing, "C": Cycle.cycle}
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if a store lost edges."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.lpma_cycle", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lpma_cycle", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)
     parser.add_argument("--seed", type=int, default=7)
@@ -223,7 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
             "vertices": 1 << chosen.scale, "edges": chosen.edge_factor << chosen.scale,
         }  # fmt: skip
         typed = sys.argv[1:] if arguments is None else arguments
-        command = shlex.join(["python", "-m", "dynstore.benchmarks.lpma_cycle", *typed])
+        command = shlex.join(["python", "-m", "benchmarks.lpma_cycle", *typed])
         document = make_document("lpma-cycle", command, dataset, rows, not cycle.problems)
         chosen.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(bool(cycle.problems))

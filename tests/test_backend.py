@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import benchmarks
 import dynstore
 import dynstore.backend as backends
 from dynstore.backend import Backend, cuda_problem, get_backend
@@ -113,7 +114,11 @@ HELPERS = {
 
 def test_both_families_offer_the_same_launchers() -> None:
     """``cpu.x`` and ``cuda.x`` of a package are two versions of one thing; only CUDA ones share device functions."""
-    names = {info.name for info in pkgutil.walk_packages(dynstore.__path__, "dynstore.")}
+    names = {
+        info.name
+        for package in (dynstore, benchmarks)
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    }
     pairs = {name: re.sub(r"\.cpu\b", ".cuda", name) for name in names if "cpu" in name.split(".")}
     both = sorted(name for name, other in pairs.items() if other in names and name not in HELPERS)
     assert len(both) > 20

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.out_of_core import main as compare_ways
 from dynstore import gts
-from dynstore.benchmarks.out_of_core import main as compare_ways
 from dynstore.errors import InputTypeError
 from dynstore.terminal import show_progress
 from tests.project.test_imports import loaded_by

@@ -1,4 +1,4 @@
-"""Files of dynstore that need each other: ``python -m tools.circles``; a line for each circle of files.
+"""Files of ours that need each other: ``python -m tools.circles``; a line for each circle of files.
 
 All imports count: those within functions, those for types, and modules that are named in strings. The links to the
 folders beside are followed. ``backend.kernels("dynstore.ids", "table")`` stands for the files of kernels.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import networkx as nx
 
-from tools.imports import imports_of, list_modules, named_in_strings
+from tools.imports import imports_of, list_modules, named_in_strings, short_name
 
 __all__ = ["circles_of", "links_of"]
 
@@ -22,7 +22,7 @@ def links_of(sources: Mapping[str, str]) -> dict[str, set[str]]:
 
 def _needed_by(source: str, modules: Mapping[str, str]) -> Iterator[str]:
     for each in imports_of(source):
-        name = each.name.removeprefix("dynstore.") if each.name.startswith("dynstore.") else ""
+        name = short_name(each.name) or ""
         while name and name not in modules:  # something in a module
             name = name.rpartition(".")[0]
         yield name

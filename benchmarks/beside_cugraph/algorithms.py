@@ -1,4 +1,4 @@
-"""Algorithms without updates, compared with cuGraph: ``python -m dynstore.benchmarks.beside_cugraph.algorithms``.
+"""Algorithms without updates, compared with cuGraph: ``python -m benchmarks.beside_cugraph.algorithms``.
 
 An RMAT graph, directed and symmetric, with ids by falling degree or (``--ids arbitrary``) permuted. These variants
 alternate in one process, each warmed up:
@@ -33,10 +33,10 @@ import dynstore
 from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
 from dynstore.backend import get_backend
-from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import percentiles, quiet, time_call
+from dynstore.bench.answers import make_query
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.schema import make_document
+from dynstore.bench.timing import percentiles, quiet, time_call
 from dynstore.datasets import rmat
 from dynstore.input.frames import make_frame
 
@@ -196,9 +196,7 @@ def _values(case: Case, name: str, result: Any) -> np.ndarray:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if results differ."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.beside_cugraph.algorithms", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.beside_cugraph.algorithms", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)
     parser.add_argument("--ids", choices=("degree", "arbitrary"), default="degree")
@@ -244,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
             "vertices": 1 << chosen.scale, "edges": chosen.edge_factor << chosen.scale,
         }  # fmt: skip
         typed = sys.argv[1:] if arguments is None else arguments
-        command = shlex.join(["python", "-m", "dynstore.benchmarks.beside_cugraph.algorithms", *typed])
+        command = shlex.join(["python", "-m", "benchmarks.beside_cugraph.algorithms", *typed])
         document = make_document("algorithms", command, dataset, rows, not any(problems))
         chosen.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(any(problems))

@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.documents import write_document
 from dynstore.adapters.dask import DaskGraph, bfs
 from dynstore.adapters.dask.partitions import ready_partitions
 from dynstore.adapters.libraries import require
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import percentiles
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import percentiles
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.input.frames import make_frame
@@ -213,7 +213,7 @@ def _difference(found: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if results differ."""
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.beside_cugraph.dask_slides",
+        prog="python -m benchmarks.beside_cugraph.dask_slides",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""From a batch to the result, with a rebuild and without: ``python -m dynstore.benchmarks.beside_cugraph.drop_in``.
+"""From a batch to the result, with a rebuild and without: ``python -m benchmarks.beside_cugraph.drop_in``.
 
 Needs RAPIDS. A window over a graph's distinct edges, in random order, slides by 0.1 %; after each slide an algorithm
 runs. Ids are renumbered, isolated vertices kept. For each algorithm these ways from the batch to the result alternate,
@@ -31,16 +31,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dynstore
+from benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.own import set_engine
 from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
 from dynstore.backend import get_backend
-from dynstore.benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import percentiles, quiet
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.schema import make_document
+from dynstore.bench.timing import percentiles, quiet
 from dynstore.input.frames import make_frame
 
 __all__ = ["ALGORITHMS", "main", "summarise_totals"]
@@ -374,7 +374,7 @@ def _race(name: str, scale: int, edge_factor: int, seed: int, steps: int, drift:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if results differ."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.beside_cugraph.drop_in", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.beside_cugraph.drop_in", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
@@ -415,7 +415,7 @@ def main(arguments: list[str] | None = None) -> int:
             "seed": chosen.seed,
         }  # fmt: skip
         typed = sys.argv[1:] if arguments is None else arguments
-        command = f"python -m dynstore.benchmarks.beside_cugraph.drop_in {shlex.join(typed)}".strip()
+        command = f"python -m benchmarks.beside_cugraph.drop_in {shlex.join(typed)}".strip()
         document = make_document("drop-in", command, dataset, rows, not problems)
         chosen.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(bool(problems))

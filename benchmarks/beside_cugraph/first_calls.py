@@ -1,4 +1,4 @@
-"""The first calls on a live graph in a fresh process: ``python -m dynstore.benchmarks.beside_cugraph.first_calls``.
+"""The first calls on a live graph in a fresh process: ``python -m benchmarks.beside_cugraph.first_calls``.
 
 Needs RAPIDS. For each function of cuGraph and each way (the drop-in, and ``cugraph.Graph``) a process of its own makes
 a graph with hubs, waits for the GPU, and calls the function four times. It says how long each call took and, for the
@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.adapters.libraries import require
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import percentiles
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.schema import make_document
+from dynstore.bench.timing import percentiles
 from dynstore.compilations import compilations
 from dynstore.errors import InputError
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["CALLS", "WAYS", "main"]
 
 CALLER = "beside_cugraph.first_calls"
-MODULE = "dynstore.benchmarks.beside_cugraph.first_calls"
+MODULE = "benchmarks.beside_cugraph.first_calls"
 CALLS: dict[str, Callable[[Any, Any, int], Any]] = {
     "bfs": lambda cugraph, G, start: cugraph.bfs(G, start),
     "sssp": lambda cugraph, G, start: cugraph.sssp(G, start),

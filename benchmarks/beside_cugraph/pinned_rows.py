@@ -1,4 +1,4 @@
-"""cuGraph on rows in pinned host memory: ``python -m dynstore.benchmarks.beside_cugraph.pinned_rows``.
+"""cuGraph on rows in pinned host memory: ``python -m benchmarks.beside_cugraph.pinned_rows``.
 
 cuGraph borrows packed rows of a symmetric R-MAT graph, numbered by falling degree. Their destinations lie on the device
 or in pinned host memory; offsets and ids lie on the device. cuGraph's functions run unchanged on both. For each it
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.documents import write_document
+from benchmarks.rmat_pieces import OUT, RmatGraph
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.row_order import measure_rows, segments_of
 from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
 from dynstore.backend import get_backend
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.rmat_pieces import OUT, RmatGraph
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import percentiles, quiet, time_call
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.outputs import check_outputs
+from dynstore.bench.timing import percentiles, quiet, time_call
 from dynstore.errors import InputError, MissingDependencyError, unknown_name
 from dynstore.gts.links import make_link
 
@@ -117,7 +117,7 @@ class _Lender:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request."""
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.beside_cugraph.pinned_rows",
+        prog="python -m benchmarks.beside_cugraph.pinned_rows",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

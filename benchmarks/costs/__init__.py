@@ -1,1 +1,1 @@
-"""What parts of the library cost, one measurement a module: ``python -m dynstore.benchmarks.costs.pins``."""
+"""What parts of the library cost, one measurement a module: ``python -m benchmarks.costs.pins``."""

@@ -1,4 +1,4 @@
-"""What extra columns of edges cost: ``python -m dynstore.benchmarks.costs.edge_columns``.
+"""What extra columns of edges cost: ``python -m benchmarks.costs.edge_columns``.
 
 The same batches go into graphs with and without weights, with and without two extra columns. The graphs alternate, so
 that disturbances of the machine affect all of them. Each step inserts a batch of edges and deletes the oldest ones, as
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -110,7 +110,7 @@ def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.edge_columns", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.edge_columns", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

@@ -1,4 +1,4 @@
-"""What expiry costs beside a deletion: ``python -m dynstore.benchmarks.costs.expire``.
+"""What expiry costs beside a deletion: ``python -m benchmarks.costs.expire``.
 
 An R-MAT stream fills a graph that keeps times; the time of a row is its place in the stream. Then, again and again, the
 next rows' edges expire, and the same number of new rows is inserted. A second graph, of the same rows, has the same
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from benchmarks.documents import write_document
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -117,7 +117,7 @@ def _rows(costs: Costs, timestamps: str, steps: int) -> list[dict[str, Any]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.expire", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.expire", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows that come and go in a step")

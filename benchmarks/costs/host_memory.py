@@ -1,4 +1,4 @@
-"""What edges in host memory cost: ``python -m dynstore.benchmarks.costs.host_memory``.
+"""What edges in host memory cost: ``python -m benchmarks.costs.host_memory``.
 
 One R-MAT graph is kept in the GPU's memory, in host memory in place (``gpma+``), and in host memory in pages with a
 delta (``paged``), with and without copies of pages that stay on the GPU, one after the other. Each is built in pieces.
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dynstore
+from benchmarks.documents import write_document
+from benchmarks.rmat_pieces import make_rows
 from dynstore.arguments import check_count
 from dynstore.backend import Backend, get_backend
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.rmat_pieces import make_rows
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.outputs import check_outputs
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
@@ -220,7 +220,7 @@ def _rows(found: dict[str, dict[str, list[float]]], device: str, batch: int, edg
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.host_memory", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.host_memory", description=__doc__)
     parser.add_argument("--scale", type=int, default=22, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=1_000_000, help="rows of an update")

@@ -1,4 +1,4 @@
-"""How many times as long an update takes with a map of ids: ``python -m dynstore.benchmarks.costs.id_ratios``.
+"""How many times as long an update takes with a map of ids: ``python -m benchmarks.costs.id_ratios``.
 
 The graphs are the same, down to the numbers of their rows: those that the map gives are the ids of a graph without one.
 So the difference is the map's. Each step inserts a batch and deletes the oldest edges, as many. Once all ids are known
@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.documents import write_document
 from dynstore.algorithms.traversal.api import bfs
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -217,7 +217,7 @@ def _show(contestants: list[Contestant], title: str) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.id_ratios", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.id_ratios", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale ids")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each id")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

@@ -1,4 +1,4 @@
-"""The cost of arbitrary vertex ids: ``python -m dynstore.benchmarks.costs.ids``.
+"""The cost of arbitrary vertex ids: ``python -m benchmarks.costs.ids``.
 
 The same batches go into a graph without renumbering, with ids 0 .. V-1, and into graphs with ``renumber=True``, with
 sparse int64 ids, strings, and categories of these strings (each batch is its own pandas category, made before the clock
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from benchmarks.documents import write_document
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -146,7 +146,7 @@ def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.ids", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.ids", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

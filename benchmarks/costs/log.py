@@ -1,4 +1,4 @@
-"""What the log of a database costs: ``python -m dynstore.benchmarks.costs.log``.
+"""What the log of a database costs: ``python -m benchmarks.costs.log``.
 
 The same batches go into weighted graphs without a log ("off"), and with one that is synced in each of the three ways.
 The graphs alternate, so that disturbances of the machine affect all of them. A step inserts a batch of edges; a second
@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from benchmarks.documents import write_document
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.durable.database import Database, open_database
 from dynstore.durable.log import SYNC
@@ -137,7 +137,7 @@ def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.log", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.log", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, nargs="+", default=[1000, 100_000, 1_000_000], help="rows of an update")

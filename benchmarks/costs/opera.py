@@ -1,4 +1,4 @@
-"""Updates and queries in one batch, beside splitting it: ``python -m dynstore.benchmarks.costs.opera``.
+"""Updates and queries in one batch, beside splitting it: ``python -m benchmarks.costs.opera``.
 
 Three graphs get the same batches over R-MAT events, in which queries lie at random places among insertions and
 deletions:
@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from benchmarks.documents import write_document
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -205,7 +205,7 @@ def _rows(contestants: list[Contestant], size: int, share: float) -> Iterator[di
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.opera", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.opera", description=__doc__)
     parser.add_argument("--scale", type=int, default=18, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="events for each vertex")
     parser.add_argument("--batches", default="10000,100000", help="operations of a batch, by comma")

@@ -1,4 +1,4 @@
-"""A stream that gets more than it can take, for minutes: ``python -m dynstore.benchmarks.costs.overload``.
+"""A stream that gets more than it can take, for minutes: ``python -m benchmarks.costs.overload``.
 
 For each row that the graph has taken, a source offers ten others (``--overload``), under each policy of overflow in
 turn. So it is as much too fast on a busy machine. Rows are numbered, and their numbers are their times. The window is
@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.documents import write_document
 from dynstore.backend import get_backend
-from dynstore.benchmarks.machine import share_memory
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.stream import edge_keys, sorted_unique
-from dynstore.benchmarks.timing import percentiles
+from dynstore.bench.machine import share_memory
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.stream import edge_keys, sorted_unique
+from dynstore.bench.timing import percentiles
 from dynstore.datasets import rmat
 from dynstore.errors import InputError, StreamError
 from dynstore.graph import DynamicGraph
@@ -334,7 +334,7 @@ def _rows(outcome: Outcome, batch: int, device: str) -> Iterator[dict[str, Any]]
 def main(arguments: list[str] | None = None) -> int:
     """Soak, print, and write the JSON of schema 1 on request; return 1 if something was lost or memory has grown."""
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.costs.overload", description=__doc__,
+        prog="python -m benchmarks.costs.overload", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=10.0, help="for each policy")

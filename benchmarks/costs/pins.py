@@ -1,4 +1,4 @@
-"""What pins cost: ``python -m dynstore.benchmarks.costs.pins``.
+"""What pins cost: ``python -m benchmarks.costs.pins``.
 
 One R-MAT graph takes batches of edges in and deletes the oldest ones, as many. It does so without a pin, with one and
 with four pins of different versions, and with an exported snapshot; these take turns, so that disturbances of the
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from benchmarks.documents import write_document
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -132,7 +132,7 @@ def _rows(G: DynamicGraph, times: dict[str, dict[str, list[float]]], batch: int,
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.pins", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.pins", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

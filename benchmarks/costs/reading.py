@@ -1,4 +1,4 @@
-"""From a text file to a graph: ``python -m dynstore.benchmarks.costs.reading``.
+"""From a text file to a graph: ``python -m benchmarks.costs.reading``.
 
 A file of R-MAT edges is written, and read in three ways, in turn: by ``dynstore.io.read_events``, by ``pyarrow.csv``
 and by polars. Each hands its columns to ``insert_edges`` of a new graph. ``Stream`` reads the file, too, in batches of
@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.documents import write_document
 from dynstore.adapters.libraries import require
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.stream import describe_stream
-from dynstore.benchmarks.timing import percentiles, quiet
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.stream import describe_stream
+from dynstore.bench.timing import percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -157,7 +157,7 @@ def measure(path: Path, kind: str, rounds: int, device: Any) -> Iterator[dict[st
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.reading", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.reading", description=__doc__)
     parser.add_argument("--scale", type=int, default=18, help="the file has 15 rows for each of 2^scale vertices")
     parser.add_argument("--kinds", default=",".join(KINDS), help="by comma")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Events a second from a source to answers: ``python -m dynstore.benchmarks.costs.stream``.
+"""Events a second from a source to answers: ``python -m benchmarks.costs.stream``.
 
 A window holds half of the data set's events. A stream brings them in batches, again and again from the start; with each
 batch as many rows enter as leave. Host arrays are ready before the clock starts. There is a row for each size of batch,
@@ -29,12 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.costs.stream_stages import ALONE, IN_STREAM, make_monitors, show_stages, time_stages
-from dynstore.benchmarks.machine import share_memory
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.stream import describe_stream
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from benchmarks.costs.stream_stages import ALONE, IN_STREAM, make_monitors, show_stages, time_stages
+from benchmarks.documents import write_document
+from dynstore.bench.machine import share_memory
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.stream import describe_stream
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.datasets.names import is_generated
 from dynstore.durable.database import Database, open_database
@@ -246,7 +246,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.stream", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.costs.stream", description=__doc__)
     parser.add_argument("data", nargs="?", default="mathoverflow", help="a data set, or a file of events")
     parser.add_argument("--batches", default="1000,10000,100000", help="rows of a batch, by comma")
     parser.add_argument("--monitors", default="none,both", help="none, a name, or both; by comma")

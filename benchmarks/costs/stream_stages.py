@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.timing import Stopwatch, quiet
+from dynstore.bench.timing import Stopwatch, quiet
 from dynstore.graph.exchanges import exchange
 from dynstore.streams.journal import find_journal
 from dynstore.streams.monitors import StreamMonitor

@@ -1,4 +1,4 @@
-"""Graphs whose edges lie in host memory: ``python -m dynstore.benchmarks.out_of_core``.
+"""Graphs whose edges lie in host memory: ``python -m benchmarks.out_of_core``.
 
 An R-MAT graph is made on the device, piece by piece, and packed into pages of pinned host memory. Vertices are numbered
 by falling degree, or as ``--order`` says. Algorithms then read the graph in each of several ways:
@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arguments import check_count
-from dynstore.backend import get_backend
-from dynstore.benchmarks.out_of_core.contest import (
+from benchmarks.documents import write_document
+from benchmarks.out_of_core.contest import (
     ALGORITHMS,
     NAMES,
     USUAL,
@@ -44,11 +43,12 @@ from dynstore.benchmarks.out_of_core.contest import (
     Plan,
     Run,
 )
-from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
-from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.rmat_pieces import ORDERS, RmatGraph
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import percentiles
+from benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
+from benchmarks.rmat_pieces import ORDERS, RmatGraph
+from dynstore.arguments import check_count
+from dynstore.backend import get_backend
+from dynstore.bench.outputs import check_outputs
+from dynstore.bench.timing import percentiles
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.paged.links import measure_links
 
@@ -73,7 +73,7 @@ def _listed(caller: str, text: str, known: Any) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if two ways disagree."""
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.out_of_core",
+        prog="python -m benchmarks.out_of_core",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS, SlottedPages
+from benchmarks.rmat_pieces import INTO, OUT
 from dynstore.algorithms.paged import (
     PageReader,
     Traffic,
@@ -22,15 +24,13 @@ from dynstore.algorithms.paged import (
     triangle_count,
     weakly_connected_components,
 )
-from dynstore.benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS, SlottedPages
-from dynstore.benchmarks.rmat_pieces import INTO, OUT
-from dynstore.benchmarks.timing import quiet, time_call
+from dynstore.bench.timing import quiet, time_call
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.terminal import show_progress
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.rmat_pieces import RmatGraph
+    from benchmarks.rmat_pieces import RmatGraph
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.stores.paged.links import Links
 

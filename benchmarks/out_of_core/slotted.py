@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.algorithms.centrality.scaling import scale_totals
-from dynstore.benchmarks.timing import quiet, time_call
+from dynstore.bench.timing import quiet, time_call
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths
 from dynstore.gts.building import build_from_rows
 from dynstore.gts.formats import PageFormat

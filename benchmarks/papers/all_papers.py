@@ -1,9 +1,9 @@
-"""All experiments of the papers: ``dynstore bench --suite papers``. What this build lacks is left out and named."""
+"""All experiments of the papers: ``python -m benchmarks.papers``. What this build lacks is left out and named."""
 
 from __future__ import annotations
 
-from dynstore.benchmarks.papers import gpma, graphvine, gts, lpma, slab_hash
-from dynstore.benchmarks.papers.show import papers_suite
+from benchmarks.papers import gpma, graphvine, gts, lpma, slab_hash
+from benchmarks.papers.show import PapersSuite
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
@@ -14,4 +14,4 @@ EXPERIMENTS = (
     *graphvine.EXPERIMENTS,
     *gts.EXPERIMENTS,
 )
-SUITE = papers_suite("papers", EXPERIMENTS, skip_missing=True)
+SUITE = PapersSuite("papers", EXPERIMENTS, skip_missing=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dynstore.benchmarks.papers.contest import Contestant, Experiment, Figure, make_graph, name_together
-from dynstore.benchmarks.papers.data import Ring, fingerprint
-from dynstore.benchmarks.timing import Stopwatch
+from benchmarks.papers.contest import Contestant, Experiment, Figure, make_graph, name_together
+from benchmarks.papers.data import Ring, fingerprint
+from dynstore.bench.timing import Stopwatch
 
 if TYPE_CHECKING:
+    from benchmarks.papers.contest import PapersJob, PapersResult
     from dynstore.backend import Backend
-    from dynstore.benchmarks.answers import Query
-    from dynstore.benchmarks.papers.contest import PapersJob, PapersResult
+    from dynstore.bench.answers import Query
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 

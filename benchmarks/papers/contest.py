@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.timing import percentiles
+from dynstore.bench.timing import percentiles
 from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Experiment:
         Labels, or contestants that exist only here.
     measure : callable
         ``measure(bench)`` does it once, for one data set and one contestant; a
-        :class:`~dynstore.benchmarks.papers.bench.Bench`. Experiments on the same data and contestants that name the
+        :class:`~benchmarks.papers.bench.Bench`. Experiments on the same data and contestants that name the
         same one are measured together.
     unit : {"ms", "MEdge/s", "MVertex/s", "MB", "pages"}
         In which its table is shown.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.papers.stand_ins import SHAPES, make_edges
+from benchmarks.papers.stand_ins import SHAPES, make_edges
 from dynstore.errors import InputError, unknown_name
 from dynstore.io import read_events
 
@@ -35,7 +35,7 @@ class DataSet:
     num_vertices, num_edges : int
         Printed by the paper; of the stand-in.
     shape : str
-        Of the stand-in, see :func:`~dynstore.benchmarks.papers.stand_ins.make_edges`.
+        Of the stand-in, see :func:`~benchmarks.papers.stand_ins.make_edges`.
     source : str
         Who publishes it.
     stems : tuple of str
@@ -161,7 +161,7 @@ def check_data_dir(folder: Path | None) -> None:
     InputError
     """
     if folder is not None and not folder.is_dir():
-        raise InputError(f"bench: --data-dir is {str(folder)!r}, which is no folder")
+        raise InputError(f"papers: --data-dir is {str(folder)!r}, which is no folder")
 
 
 def find_file(data: DataSet, folder: Path | None) -> Path | None:
@@ -214,7 +214,7 @@ def load_ring(backend: Backend, name: str, directed: bool, folder: Path | None, 
         For an unknown name, and for a file that cannot be read.
     """
     if name not in DATA_SETS:
-        raise unknown_name("bench", "data set", name, DATA_SETS)
+        raise unknown_name("papers", "data set", name, DATA_SETS)
     label, timed, src, dst = _columns(name, folder, shrink, seed)
     most = None if timed or find_file(DATA_SETS[name], folder) else DATA_SETS[name].num_edges // shrink
     columns = arrange(backend, src, dst, directed, timed, seed)

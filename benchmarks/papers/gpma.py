@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.papers.contest import Experiment
+from benchmarks.papers.data import DATA_SETS
+from benchmarks.papers.measures import sizes_that_fit
+from benchmarks.papers.printed import ANALYTICS
+from benchmarks.papers.show import PapersSuite
+from benchmarks.papers.transfers import hidden_transfers
 from dynstore.algorithms.registry import find_algorithm
-from dynstore.benchmarks.answers import Query, make_query
-from dynstore.benchmarks.papers.contest import Experiment
-from dynstore.benchmarks.papers.data import DATA_SETS
-from dynstore.benchmarks.papers.measures import sizes_that_fit
-from dynstore.benchmarks.papers.printed import ANALYTICS
-from dynstore.benchmarks.papers.show import papers_suite
-from dynstore.benchmarks.papers.transfers import hidden_transfers
+from dynstore.bench.answers import Query, make_query
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
@@ -111,4 +111,4 @@ EXPERIMENTS = (
     Experiment("gpma/fig10", "Fig. 10: updates and PageRank", DATA, STORES, _with_analytics("pagerank")),
     Experiment("gpma/fig11", "Fig. 11: transfers beside updates and BFS", DATA, STORES[:2], hidden_transfers),
 )  # fmt: skip
-SUITE = papers_suite("gpma", EXPERIMENTS)
+SUITE = PapersSuite("gpma", EXPERIMENTS)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.benchmarks.papers.contest import Experiment
-from dynstore.benchmarks.papers.measures import BUILDS, sizes_that_fit
-from dynstore.benchmarks.papers.printed import BULK
-from dynstore.benchmarks.papers.show import papers_suite
+from benchmarks.papers.contest import Experiment
+from benchmarks.papers.measures import BUILDS, sizes_that_fit
+from benchmarks.papers.printed import BULK
+from benchmarks.papers.show import PapersSuite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
 
 __all__ = ["EXPERIMENTS", "SUITE"]
@@ -77,4 +77,4 @@ EXPERIMENTS = (
         "graphvine/table5", "Table 5: memory after one batch", DATA, STORES, _batches(1), "MB", operations=("insert",)
     ),
 )
-SUITE = papers_suite("graphvine", EXPERIMENTS)
+SUITE = PapersSuite("graphvine", EXPERIMENTS)

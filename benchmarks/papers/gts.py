@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore import gts
-from dynstore.benchmarks.out_of_core.slotted import MIB
-from dynstore.benchmarks.papers.contest import Contestant, Experiment
-from dynstore.benchmarks.papers.printed import BULK
-from dynstore.benchmarks.papers.show import papers_suite
-from dynstore.benchmarks.papers.streaming import (
+from benchmarks.out_of_core.slotted import MIB
+from benchmarks.papers.contest import Contestant, Experiment
+from benchmarks.papers.printed import BULK
+from benchmarks.papers.show import PapersSuite
+from benchmarks.papers.streaming import (
     BETWEENNESS,
     BFS,
     COMPONENTS,
@@ -35,11 +34,12 @@ from dynstore.benchmarks.papers.streaming import (
     make_settings,
     note_run,
 )
+from dynstore import gts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
     from dynstore.gts import PagedTopology
     from dynstore.gts.streaming import Settings
 
@@ -230,4 +230,4 @@ EXPERIMENTS = (
     Experiment("gts/table4", "Table 4: bytes of pages and of what is written", SIZED, (PAGES,), _page_sizes, "MB"),
     Experiment("gts/models", "Section 5: both cost models", ("rmat28",), (PAGES,), _models),
 )  # fmt: skip
-SUITE = papers_suite("gts", EXPERIMENTS)
+SUITE = PapersSuite("gts", EXPERIMENTS)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.benchmarks.papers.contest import Experiment
-from dynstore.benchmarks.papers.measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
-from dynstore.benchmarks.papers.mixed import mixed_batches
-from dynstore.benchmarks.papers.printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
-from dynstore.benchmarks.papers.show import papers_suite
+from benchmarks.papers.contest import Experiment
+from benchmarks.papers.measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
+from benchmarks.papers.mixed import mixed_batches
+from benchmarks.papers.printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
+from benchmarks.papers.show import PapersSuite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
@@ -128,4 +128,4 @@ EXPERIMENTS = (
     Experiment("lpma/fig20", "Fig. 20: BFS", DATA, READERS, ask_loaded("bfs")),
     Experiment("lpma/vertices", "Appendix B: vertices inserted and deleted", DATA, READERS, _vertices),
 )
-SUITE = papers_suite("lpma", EXPERIMENTS)
+SUITE = PapersSuite("lpma", EXPERIMENTS)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.papers.printed import BULK
+from benchmarks.papers.printed import BULK
+from dynstore.bench.answers import make_query
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.benchmarks.papers.measures import gather_pairs, list_ranges, sizes_that_fit
-from dynstore.benchmarks.papers.printed import CUT, TOGETHER
+from benchmarks.papers.measures import gather_pairs, list_ranges, sizes_that_fit
+from benchmarks.papers.printed import CUT, TOGETHER
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 

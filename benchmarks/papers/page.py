@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dynstore.benchmarks.papers.printed import ALL_UPDATES, PAPERS
-from dynstore.benchmarks.reports.report import page_style
-from dynstore.benchmarks.reports.svg import line_chart
+from benchmarks.papers.printed import ALL_UPDATES, PAPERS
+from dynstore.bench.reports.report import page_style
+from dynstore.bench.reports.svg import line_chart
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers.contest import PapersResult
+    from benchmarks.papers.contest import PapersResult
 
 __all__ = ["Table", "render_papers"]
 
@@ -37,7 +37,7 @@ def render_papers(document: Mapping[str, Any], result: PapersResult, tables: Seq
     result : PapersResult
     tables : sequence of Table
     """
-    title = escape(f"dynstore bench --suite {document['suite']}")
+    title = escape(f"python -m benchmarks.papers --suite {document['suite']}")
     machine = ", ".join(f"{name} {value}" for name, value in document["machine"].items())
     versions = ", ".join(f"{name} {value}" for name, value in document["versions"].items())
     failed = result.disagreement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynstore.benchmarks.papers.printed import BULK, Claim, Printed, Value
+from benchmarks.papers.printed import BULK, Claim, Printed, Value
 
 __all__ = ["CLAIMS", "PRINTED"]
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.backend import get_backend
-from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.papers.bench import Bench
-from dynstore.benchmarks.papers.contest import (
+from benchmarks.papers.bench import Bench
+from benchmarks.papers.contest import (
     CONTESTANTS,
     Contestant,
     Experiment,
@@ -22,8 +20,10 @@ from dynstore.benchmarks.papers.contest import (
     make_graph,
     name_together,
 )
-from dynstore.benchmarks.papers.data import DATA_SETS, Ring, check_data_dir, find_file, load_ring
-from dynstore.benchmarks.timing import quiet
+from benchmarks.papers.data import DATA_SETS, Ring, check_data_dir, find_file, load_ring
+from dynstore.backend import get_backend
+from dynstore.bench.answers import make_query
+from dynstore.bench.timing import quiet
 from dynstore.errors import DynstoreError, InputError, LimitError, OutOfMemoryError, unknown_name
 from dynstore.stores import STORES
 
@@ -60,7 +60,7 @@ class _Lab:
         for name in self.job.store_options:
             if name not in stores:
                 listed = ", ".join(sorted(stores))
-                raise InputError(f"bench: --store-option names the store {name!r}; wanted one of {listed}")
+                raise InputError(f"papers: --store-option names the store {name!r}; wanted one of {listed}")
 
     def backend_of(self, contestant: Contestant) -> Backend:
         return get_backend("cpu") if contestant.on_host else self.backend
@@ -107,7 +107,7 @@ class _Lab:
         names = [name.strip() for name in self.job.data.split(",")]
         for name in names:
             if name not in used:
-                raise unknown_name("bench", "data set", name, used)
+                raise unknown_name("papers", "data set", name, used)
         return [name for name in used if name in names]
 
     def run(self, progress: Progress, finished: Finished) -> PapersResult:
@@ -119,7 +119,7 @@ class _Lab:
             if name in together[0].data and together[0].directed == directed and contestants
         ]
         if not parts:
-            raise InputError("bench: nothing to run; no store of these experiments is in this build")
+            raise InputError("papers: nothing to run; no store of these experiments is in this build")
         ring: Ring | None = None
         made: tuple[str, bool] | None = None
         done, total = 0, sum(len(contestants) for _, _, contestants in parts)
@@ -219,7 +219,7 @@ def _chosen_tables(experiments: Sequence[Experiment], wanted: Sequence[str] | No
     short = {found.name: found.name.partition("/")[2] for found in experiments}
     for name in wanted:
         if name not in short and name not in short.values():
-            raise unknown_name("bench", "table", name, list(short))
+            raise unknown_name("papers", "table", name, list(short))
     return [found for found in experiments if found.name in wanted or short[found.name] in wanted]
 
 
@@ -233,13 +233,13 @@ def check_papers(experiments: Sequence[Experiment], job: PapersJob) -> None:
         used.
     """
     if job.steps < 1:
-        raise InputError(f"bench: --steps is {job.steps}; wanted at least 1")
+        raise InputError(f"papers: --steps is {job.steps}; wanted at least 1")
     if job.shrink < 1:
-        raise InputError(f"bench: --shrink is {job.shrink}; wanted at least 1")
+        raise InputError(f"papers: --shrink is {job.shrink}; wanted at least 1")
     if job.seed < 0:
-        raise InputError(f"bench: --seed is {job.seed}; wanted at least 0")
+        raise InputError(f"papers: --seed is {job.seed}; wanted at least 0")
     if job.limit_s is not None and not job.limit_s > 0:
-        raise InputError(f"bench: --limit-seconds is {job.limit_s:g}; wanted more than 0")
+        raise InputError(f"papers: --limit-seconds is {job.limit_s:g}; wanted more than 0")
     check_data_dir(job.data_dir)
     _Lab(experiments, job)
 

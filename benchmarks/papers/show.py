@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.papers.contest import Experiment, Figure, PapersJob, PapersResult
-from dynstore.benchmarks.papers.page import Table, render_papers
-from dynstore.benchmarks.papers.printed import (
+from benchmarks.papers.contest import Experiment, Figure, PapersJob, PapersResult
+from benchmarks.papers.page import Table, render_papers
+from benchmarks.papers.printed import (
     BESIDE,
     BULK,
     CLAIMS,
@@ -27,18 +27,15 @@ from dynstore.benchmarks.papers.printed import (
     Printed,
     Value,
 )
-from dynstore.benchmarks.papers.printed_gts import CLAIMS as GTS_CLAIMS
-from dynstore.benchmarks.papers.printed_gts import PRINTED as GTS_PRINTED
-from dynstore.benchmarks.papers.run import check_papers, run_experiments
-from dynstore.benchmarks.reports.summary import format_ms
-from dynstore.benchmarks.suite_parts import Suite
+from benchmarks.papers.printed_gts import CLAIMS as GTS_CLAIMS
+from benchmarks.papers.printed_gts import PRINTED as GTS_PRINTED
+from benchmarks.papers.run import check_papers, run_experiments
+from dynstore.bench.reports.summary import format_ms
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dynstore.io import EventTable
-
-__all__ = ["ALL_CLAIMS", "ALL_PRINTED", "claim_table", "find_ratios", "papers_suite", "part_tables", "tables"]
+__all__ = ["ALL_CLAIMS", "ALL_PRINTED", "PapersSuite", "claim_table", "find_ratios", "part_tables", "tables"]
 
 ALL_PRINTED, ALL_CLAIMS = PRINTED | GTS_PRINTED, CLAIMS + GTS_CLAIMS
 Key = tuple[str, str, int]  # data set, row, the paper's batch
@@ -61,20 +58,37 @@ BESIDES = ("MB", "of the link", "hits", "model")
 SHARES = ("saved", "left", "transfer", "hidden")  # kinds of claims that are shares
 
 
-def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
-    """Return the suite of some experiments."""
+@dataclass(frozen=True)
+class PapersSuite:
+    """Some experiments of papers; ``skip_missing``: what this build does not have is left out and named."""
 
-    def check(job: PapersJob) -> None:
-        check_papers(experiments, job)
+    name: str
+    experiments: Sequence[Experiment]
+    skip_missing: bool = False
 
-    def run(events: EventTable | None, job: PapersJob, progress: Any, finished: Any) -> PapersResult:
-        return run_experiments(experiments, job, progress, finished)
+    def make_job(self, **options: Any) -> PapersJob:
+        """Return the job of a :class:`PapersJob`'s options."""
+        return PapersJob(skip_missing=self.skip_missing, **options)
 
-    def render(document: Mapping[str, Any], job: PapersJob, result: PapersResult) -> str:
+    def check(self, job: PapersJob) -> None:
+        """Check what can be checked without data; see :func:`check_papers`."""
+        check_papers(self.experiments, job)
+
+    def run(self, job: PapersJob, progress: Any, finished: Any) -> PapersResult:
+        """Run the experiments; see :func:`run_experiments`."""
+        return run_experiments(self.experiments, job, progress, finished)
+
+    def show_part(self, console: Console, result: PapersResult, figures: list[Figure]) -> None:
+        """Print what one data set adds."""
+        _print_tables(console, part_tables(result, figures))
+
+    def show(self, console: Console, result: PapersResult) -> None:
+        """Print what is more than the parts: data sets side by side, and ratios over all of them."""
+        _print_tables(console, tables(result, after_parts=True))
+
+    def render(self, document: Mapping[str, Any], result: PapersResult) -> str:
+        """Return the page."""
         return render_papers(document, result, tables(result))
-
-    make_job = partial(PapersJob, skip_missing=skip_missing)
-    return Suite(name, make_job, check, run, _print, render, own_data=True, show_part=_print_part)
 
 
 def tables(result: PapersResult, after_parts: bool = False) -> list[Table]:
@@ -291,15 +305,6 @@ def _ours(ratios: Sequence[float], share: bool) -> str:
 
 def _ratio_text(value: float, share: bool) -> str:
     return f"{100 * value:.0f} %" if share else f"{value:.3g}x"
-
-
-def _print_part(console: Console, job: PapersJob, result: PapersResult, figures: list[Figure]) -> None:
-    _print_tables(console, part_tables(result, figures))
-
-
-def _print(console: Console, job: PapersJob, result: PapersResult) -> None:
-    """Print what is more than the parts: data sets side by side, and ratios over all of them."""
-    _print_tables(console, tables(result, after_parts=True))
 
 
 def _print_tables(console: Console, shown_tables: Sequence[Table]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.papers.contest import Contestant, Experiment
-from dynstore.benchmarks.papers.measures import BUILDS, ask_loaded, bulk_build, convert_to_csr, sizes_that_fit
-from dynstore.benchmarks.papers.show import papers_suite
+from benchmarks.papers.contest import Contestant, Experiment
+from benchmarks.papers.measures import BUILDS, ask_loaded, bulk_build, convert_to_csr, sizes_that_fit
+from benchmarks.papers.show import PapersSuite
+from dynstore.bench.answers import make_query
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers.bench import Bench
+    from benchmarks.papers.bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
@@ -127,4 +127,4 @@ EXPERIMENTS = (
         ask_loaded("triangle_count"), directed=False,
     ),
 )  # fmt: skip
-SUITE = papers_suite("slab-hash", EXPERIMENTS)
+SUITE = PapersSuite("slab-hash", EXPERIMENTS)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.out_of_core.slotted import MIB, make_format, run_streamed
+from benchmarks.papers.printed import BULK
 from dynstore import gts
-from dynstore.benchmarks.out_of_core.slotted import MIB, make_format, run_streamed
-from dynstore.benchmarks.papers.printed import BULK
-from dynstore.benchmarks.timing import Stopwatch
+from dynstore.bench.timing import Stopwatch
 from dynstore.gts.costs import Machine, predict_pass, predict_search
 from dynstore.gts.links import make_link
 from dynstore.gts.streaming import RunReport, Settings, Streamer
@@ -18,8 +18,8 @@ from dynstore.gts.streaming import RunReport, Settings, Streamer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from benchmarks.papers.bench import Bench
     from dynstore.backend import Backend
-    from dynstore.benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.gts import PagedTopology
 

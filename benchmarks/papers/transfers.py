@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.papers.data import DATA_SETS
+from benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
 from dynstore.algorithms.registry import find_algorithm
-from dynstore.benchmarks.papers.data import DATA_SETS
-from dynstore.benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
 
 if TYPE_CHECKING:
+    from benchmarks.papers.bench import Bench
     from dynstore.backend import Backend
-    from dynstore.benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 

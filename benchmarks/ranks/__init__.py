@@ -1,1 +1,1 @@
-"""Graphs over several ranks measured: ``python -m dynstore.benchmarks.ranks --help``."""
+"""Graphs over several ranks measured: ``python -m benchmarks.ranks --help``."""

@@ -1,4 +1,4 @@
-"""What graphs over several ranks take: ``python -m dynstore.benchmarks.ranks --engine nccl --ranks 2``.
+"""What graphs over several ranks take: ``python -m benchmarks.ranks --engine nccl --ranks 2``.
 
 Parts, each on processes of its own with NCCL, so that one that fails does not end the others:
 
@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.ranks.bench import Sizes
-from dynstore.benchmarks.ranks.engines import ENGINES, run_ranks
-from dynstore.benchmarks.ranks.parts import PARTS, run_part
-from dynstore.benchmarks.rmat_pieces import MAX_SCALE
-from dynstore.benchmarks.schema import write_document
+from benchmarks.documents import write_document
+from benchmarks.ranks.bench import Sizes
+from benchmarks.ranks.engines import ENGINES, run_ranks
+from benchmarks.ranks.parts import PARTS, run_part
+from benchmarks.rmat_pieces import MAX_SCALE
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.outputs import check_outputs
 from dynstore.errors import InputError
 
 __all__ = ["main"]
@@ -51,7 +51,7 @@ def _build_bridge() -> None:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.ranks",
+        prog="python -m benchmarks.ranks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

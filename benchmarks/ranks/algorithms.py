@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dynstore
+from benchmarks.ranks.bench import Bench, OneRank, insert_all
+from benchmarks.rmat_pieces import make_rows
 from dynstore import distributed
-from dynstore.benchmarks.ranks.bench import Bench, OneRank, insert_all
-from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.distributed import ShardedGraph
 from dynstore.graph import DynamicGraph
 

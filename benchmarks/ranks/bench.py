@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynstore.backend import Backend, get_backend
-from dynstore.benchmarks.timing import Stopwatch, percentiles
+from dynstore.bench.timing import Stopwatch, percentiles
 from dynstore.distributed import Communicator, ShardedGraph
 
 __all__ = ["Bench", "OneRank", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums"]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.ranks.bench import Bench
+from benchmarks.ranks.sliding import DeviceStore, Slides
+from benchmarks.rmat_pieces import INTO, ROWS, count_keys
 from dynstore.algorithms.paged.passes import PageReader
-from dynstore.benchmarks.ranks.bench import Bench
-from dynstore.benchmarks.ranks.sliding import DeviceStore, Slides
-from dynstore.benchmarks.rmat_pieces import INTO, ROWS, count_keys
-from dynstore.benchmarks.timing import Stopwatch
+from dynstore.bench.timing import Stopwatch
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.memory import copy_to_device
 
@@ -73,7 +73,7 @@ class PrefixRows:
 
     def __init__(self, backend: Backend, scale: int, edge_factor: int, seed: int, rank: int, size: int) -> None:
         self.backend, self.num_vertices, self._events = backend, 1 << scale, (edge_factor << scale, scale, seed)
-        self._kernels = backend.kernels("dynstore.benchmarks.rmat_pieces")
+        self._kernels = backend.kernels("benchmarks.rmat_pieces")
         bits = min(scale, PREFIX_BITS)
         counts = [backend.zeros(1 << bits, np.int32) for _ in range(2)]
         self._kernels.count_ends(self._events[0], bits, seed, *counts)

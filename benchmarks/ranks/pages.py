@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.ranks.bench import Bench
+from benchmarks.rmat_pieces import make_rows
 from dynstore import gts
 from dynstore.backend import get_backend
-from dynstore.benchmarks.ranks.bench import Bench
-from dynstore.benchmarks.rmat_pieces import make_rows
 
 __all__ = ["measure_pages"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from benchmarks.ranks.algorithms import measure_cugraph, measure_own
+from benchmarks.ranks.bench import Bench, Sizes
+from benchmarks.ranks.largest import measure_largest
+from benchmarks.ranks.pages import measure_pages
+from benchmarks.ranks.updates import measure_slides, measure_weak
 from dynstore.adapters.libraries import require
-from dynstore.benchmarks.ranks.algorithms import measure_cugraph, measure_own
-from dynstore.benchmarks.ranks.bench import Bench, Sizes
-from dynstore.benchmarks.ranks.largest import measure_largest
-from dynstore.benchmarks.ranks.pages import measure_pages
-from dynstore.benchmarks.ranks.updates import measure_slides, measure_weak
-from dynstore.benchmarks.timing import quiet
+from dynstore.bench.timing import quiet
 from dynstore.distributed import Communicator
 from dynstore.errors import MissingDependencyError
 

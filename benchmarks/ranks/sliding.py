@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from benchmarks.ranks.bench import Bench
+from benchmarks.rmat_pieces import make_rows
 from dynstore.batches.sorted import EdgeBatch, sort_pairs
-from dynstore.benchmarks.ranks.bench import Bench
-from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.merging import keys_of
 from dynstore.stores.paged.store import PagedStore

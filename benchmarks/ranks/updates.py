@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dynstore import distributed
-from dynstore.benchmarks.ranks.bench import (
+from benchmarks.ranks.bench import (
     Bench,
     OneRank,
     distinct_keys,
@@ -15,8 +14,9 @@ from dynstore.benchmarks.ranks.bench import (
     insert_all,
     key_sums,
 )
-from dynstore.benchmarks.ranks.engines import connect_alone
-from dynstore.benchmarks.rmat_pieces import make_rows
+from benchmarks.ranks.engines import connect_alone
+from benchmarks.rmat_pieces import make_rows
+from dynstore import distributed
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.graph import DynamicGraph
 from dynstore.typing import MAX_INT32

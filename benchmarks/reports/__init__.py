@@ -1,1 +1,1 @@
-"""Results as tables, pages and charts."""
+"""Kept results as pages."""

@@ -1,4 +1,4 @@
-"""All kept results as pages: ``python -m dynstore.benchmarks.reports.results_page FOLDER ... --out docs``."""
+"""All kept results as pages: ``python -m benchmarks.reports.results_page FOLDER ... --out docs``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.reports.results_tables import TABLES
-from dynstore.benchmarks.reports.summary import format_ms
-from dynstore.benchmarks.schema import check_document
+from benchmarks.reports.results_tables import TABLES
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.reports.summary import format_ms
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 
 __all__ = ["main", "render_results"]
@@ -24,8 +24,13 @@ FRONT = """# Results
 All kept measurements, in milliseconds. Each file under `benchmarks/results/` also holds the date,
 the commit, the versions and the machine. These pages are made from them:
 
-    python -m dynstore.benchmarks.reports.results_page \\
+    python -m benchmarks.reports.results_page \\
         benchmarks/results/h200 benchmarks/results/h100 benchmarks/results/host --out docs
+
+Commands are shown as they were typed: what was `python -m dynstore.benchmarks.X` then is
+`python -m benchmarks.X` now, `dynstore.benchmarks.demo` is `dynstore.bench.demo`, a paper's suite
+of `dynstore bench` is one of [`python -m benchmarks.papers`](papers.md), and `dynstore bench`
+without data took `mathoverflow`.
 
 | column | meaning |
 |---|---|
@@ -138,7 +143,7 @@ def _fold_command(command: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the pages."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.reports.results_page", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reports.results_page", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of results.md")
     given = parser.parse_args(arguments)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from dynstore.benchmarks.reports.summary import format_ms
+from dynstore.bench.reports.summary import format_ms
 
 __all__ = ["TABLES"]
 

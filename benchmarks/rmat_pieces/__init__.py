@@ -42,7 +42,7 @@ SPREAD_LOW, SPREAD_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB8665
 def make_rows(backend: Backend, scale: int, num_rows: int, seed: int, first: int = 0) -> tuple[Array, Array]:
     """Return so many R-MAT rows of a seed from row ``first`` on, int32, on the device: any rank can make them."""
     src, dst = backend.empty(num_rows, np.int32), backend.empty(num_rows, np.int32)
-    backend.kernels("dynstore.benchmarks.rmat_pieces").draw_rows(first, scale, seed, src, dst)
+    backend.kernels("benchmarks.rmat_pieces").draw_rows(first, scale, seed, src, dst)
     return src, dst
 
 
@@ -96,7 +96,7 @@ class RmatGraph:
             raise unknown_name("out_of_core", "order", order, ORDERS)
         self.backend, self.num_vertices, self.is_symmetric = backend, 1 << scale, symmetric
         self._events = edge_factor << scale, scale, seed
-        self._kernels = backend.kernels("dynstore.benchmarks.rmat_pieces")
+        self._kernels = backend.kernels("benchmarks.rmat_pieces")
         xp = backend.xp
         drawn = {OUT: backend.zeros(self.num_vertices, np.int32), INTO: backend.zeros(self.num_vertices, np.int32)}
         self._kernels.count_ends(*self._events, drawn[OUT], drawn[INTO])

@@ -1,4 +1,4 @@
-"""What a sharded graph should take on many ranks: ``python -m dynstore.benchmarks.scaling_model``.
+"""What a sharded graph should take on many ranks: ``python -m benchmarks.scaling_model``.
 
 Collectives and one rank's own work are measured on the ranks at hand: threads, MPI or NCCL. What ranks send and work on
 is counted from the edges, for any number of ranks. Both together predict a time, and say what it is made of:
@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.outputs import check_outputs
-from dynstore.benchmarks.scaling_model.counts import ALGORITHMS, UPDATES, Graph, Tally
-from dynstore.benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
-from dynstore.benchmarks.scaling_model.runs import ENGINES, Case, Found, Plan, make_batch, make_case, run_ranks
-from dynstore.benchmarks.schema import write_document
-from dynstore.benchmarks.timing import percentiles
+from benchmarks.documents import write_document
+from benchmarks.scaling_model.counts import ALGORITHMS, UPDATES, Graph, Tally
+from benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
+from benchmarks.scaling_model.runs import ENGINES, Case, Found, Plan, make_batch, make_case, run_ranks
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.outputs import check_outputs
+from dynstore.bench.timing import percentiles
 from dynstore.errors import InputError
 
 __all__ = ["Prediction", "count", "fit_work", "main", "predict"]
@@ -195,7 +195,7 @@ def _cases(given: argparse.Namespace) -> tuple[Case, ...]:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.scaling_model",
+        prog="python -m benchmarks.scaling_model",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

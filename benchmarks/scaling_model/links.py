@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.scaling_model.counts import Tally
 from dynstore.backend import get_backend
-from dynstore.benchmarks.scaling_model.counts import Tally
-from dynstore.benchmarks.timing import Stopwatch
+from dynstore.bench.timing import Stopwatch
 from dynstore.distributed import Communicator
 from dynstore.distributed.counting import OPERATIONS
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.ranks.engines import run_by_nccl
+from benchmarks.scaling_model.counts import ALGORITHMS, Graph, make_graph, own_rows
+from benchmarks.scaling_model.links import Times, measure_slowdown, measure_transfers
 from dynstore import distributed
-from dynstore.benchmarks.ranks.engines import run_by_nccl
-from dynstore.benchmarks.scaling_model.counts import ALGORITHMS, Graph, make_graph, own_rows
-from dynstore.benchmarks.scaling_model.links import Times, measure_slowdown, measure_transfers
-from dynstore.benchmarks.timing import Stopwatch, quiet
+from dynstore.bench.timing import Stopwatch, quiet
 from dynstore.datasets import rmat
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError

@@ -1,7 +1,6 @@
 """``dynstore bench``: stores timed on a stream of edges, beside the usual ways to make a new graph.
 
-Output files are written at the end, completely or not at all. The JSON of a paper's suite is also written whenever a
-part is finished, so a stopped run keeps its results.
+Output files are written at the end, completely or not at all.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dynstore.cli.shared import (
 from dynstore.errors import DynstoreError, InputError, without_secrets
 from dynstore.terminal import show_progress
 
-__all__ = ["EXAMPLES", "bench"]
+__all__ = ["EXAMPLES", "bench", "with_hint"]
 
 EXAMPLES = (
     "[bold]Examples[/bold]\n\n"
@@ -35,28 +34,22 @@ EXAMPLES = (
     "dynstore bench yourlog.csv --source payer --destination payee --time when\n\n"
     "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
     "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
-    "dynstore bench pokec,reddit --suite gpma --data-dir graphs --shrink 16 --steps 5\n\n"
 )
 _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
-_PAPERS = "Suites of papers"
-# Options that apply only to suites of one stream, or only to suites with their own data sets.
-_OF_STREAMS = (
-    *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header", "comment", "ids"),
-    *("algorithm", "warm_start", "directed"),
-)
-_OF_PAPERS = ("data_dir", "shrink", "table", "limit_seconds")
+DEFAULT_DATA = "collegemsg"  # which each installation has
+_OF_PAPERS = ("--data-dir", "--limit-seconds", "--shrink", "--table")  # options for the experiments of papers
 
 
 def bench(
     context: typer.Context,
     data: Annotated[
-        str | None,
+        str,
         typer.Argument(
-            help="mathoverflow (the default) or collegemsg (shipped); rmat:SCALE:EDGEFACTOR or uniform:VERTICES:EDGES "
-            "(generated); or a file: text, csv, tsv, .mtx, .graph, .parquet, also .gz, .xz, .bz2 and .tar.gz. For a "
-            "paper's suite: names of its data sets, by comma; all by default.",
+            help="collegemsg (the default, shipped) or mathoverflow (in a checkout); rmat:SCALE:EDGEFACTOR or "
+            "uniform:VERTICES:EDGES (generated); or a file: text, csv, tsv, .mtx, .graph, .parquet, also .gz, .xz, "
+            ".bz2 and .tar.gz.",
         ),
-    ] = None,
+    ] = DEFAULT_DATA,
     window: Annotated[
         str, typer.Option(help="Size of the window, as a share of all events.", rich_help_panel=_DATA)
     ] = "0.5",
@@ -139,7 +132,7 @@ def bench(
         typer.Option(
             help="What to measure. window: updates and algorithms while a window slides. updates: updates alone, by "
             "size and kind of batch. slides: what dynstore.Window costs. tracked: tracked answers beside computing "
-            "anew. gpma, lpma, slab-hash, graphvine, gts: a paper's experiments. papers: all of these.",
+            "anew.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
@@ -148,26 +141,6 @@ def bench(
         typer.Option(
             help="Kind of batches, with --suite updates or tracked; repeatable; all by default.", rich_help_panel=_GRAPH
         ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the papers' data sets; graphs are generated for those that are missing.",
-            rich_help_panel=_PAPERS,
-        ),
-    ] = None,
-    shrink: Annotated[
-        int, typer.Option(help="Divide generated graphs and batches by this number.", rich_help_panel=_PAPERS)
-    ] = 64,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Table or figure, such as fig7 or gpma/fig7; repeatable; all by default.", rich_help_panel=_PAPERS
-        ),
-    ] = None,
-    limit_seconds: Annotated[
-        float | None,
-        typer.Option(help="Start no experiment after so many seconds.", rich_help_panel=_PAPERS),
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
@@ -182,96 +155,68 @@ def bench(
     """
     check_device(device)
 
-    from dynstore.benchmarks.machine import share_memory
-    from dynstore.benchmarks.outputs import check_outputs, write_outputs
-    from dynstore.benchmarks.schema import extend_document, make_document
-    from dynstore.benchmarks.stream import describe_stream
-    from dynstore.benchmarks.suites import get_suite
+    from dynstore.bench.machine import share_memory
+    from dynstore.bench.outputs import check_outputs, write_outputs
+    from dynstore.bench.schema import make_document
+    from dynstore.bench.store_options import read_store_options
+    from dynstore.bench.stream import describe_stream
+    from dynstore.bench.suites import get_suite
     from dynstore.compilations import compilations
     from dynstore.datasets import resolve
     from dynstore.datasets.names import is_generated
 
     check_outputs(json, report)
     chosen = get_suite(suite)
-    _refuse_options(context, suite, _OF_STREAMS if chosen.own_data else _OF_PAPERS)
-    if suite not in ("tracked", "updates"):
-        _refuse_options(context, suite, ("kind",))
+    if kind and suite not in ("tracked", "updates"):
+        raise InputError(f"bench: got --kind, which --suite {suite} does not use; leave it out")
     stores = store or chosen.defaults.get("store", ["gpma+", "rebuild", "merge"])
-    options: dict[str, Any] = {"steps": steps, "device": device}
-    if chosen.own_data:
-        options |= {"stores": store, "data": data, "data_dir": data_dir, "shrink": shrink, "seed": seed}
-        options |= {"tables": table, "limit_s": limit_seconds}
-        options["store_options"] = _read_store_options(store_option or [], store or [])
-    else:
-        algorithms = algorithm or chosen.defaults.get("algorithm", ["bfs", "pagerank", "triangle_count"])
-        options |= {
-            "stores": stores,
-            "algorithms": [] if algorithms == ["none"] else algorithms,
-            "window": _read_share(window),
-            "batch": batch if _is_given(context, "batch") else chosen.defaults.get("batch", batch),
-            "directed": directed,
-            "weighted": weight is not None,
-            "warm_start": warm_start,
-            "store_options": _read_store_options(store_option or [], stores),
-        }
+    algorithms = algorithm or chosen.defaults.get("algorithm", ["bfs", "pagerank", "triangle_count"])
+    options: dict[str, Any] = {
+        "steps": steps,
+        "device": device,
+        "stores": stores,
+        "algorithms": [] if algorithms == ["none"] else algorithms,
+        "window": _read_share(window),
+        "batch": batch if _is_given(context, "batch") else chosen.defaults.get("batch", batch),
+        "directed": directed,
+        "weighted": weight is not None,
+        "warm_start": warm_start,
+        "store_options": read_store_options("bench", store_option or [], stores),
+    }
     if kind:
         options["kinds"] = kind
     compilations.announced = True  # the suites warm up, and show it
     job = chosen.make_job(**options)
     chosen.check(job)
     share_memory(device)
-    data = data or "mathoverflow"
-    events = None
     console = open_console()
-    document: dict[str, Any] = {}
-    with show_progress() as (advance, aside):
-        if chosen.own_data:
-
-            def keep(result: Any, part: Any) -> None:
-                """Print the finished part; write all parts that are finished so far."""
-                nonlocal document
-                agree = result.disagreement is None
-                if document:
-                    document = extend_document(document, result.dataset, result.rows, agree)
-                else:
-                    document = make_document(suite, _command(), result.dataset, result.rows, agree)
-                with aside():
-                    chosen.show_part(console, job, result, part)
-                if json is not None:
-                    write_outputs({json: document}, say=False)
-
-            result = chosen.run(None, job, advance, keep)
-        else:
-            advance("reading", 0, steps)
-            events = resolve(
-                data,
-                seed,
-                source=source,
-                destination=destination,
-                weight=weight,
-                time=time,
-                op=op,
-                delimiter=read_delimiter(delimiter),
-                header=header,
-                comment=comment,
-                ids=ids,
-            )
-            result = chosen.run(events, job, advance)
-    if events is None:
-        dataset = result.dataset
-        console.print(f"{suite}: {len(result.rows)} figures on {result.device}", highlight=False)
-    else:
-        dataset = describe_stream(events, seed if is_generated(data) else None)
-        console.print(
-            f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
-            highlight=False,
+    with show_progress() as (advance, _):
+        advance("reading", 0, steps)
+        events = resolve(
+            data,
+            seed,
+            source=source,
+            destination=destination,
+            weight=weight,
+            time=time,
+            op=op,
+            delimiter=read_delimiter(delimiter),
+            header=header,
+            comment=comment,
+            ids=ids,
         )
-        if events.dialect:
-            console.print(f"  {events.dialect}", highlight=False)
-        if events.time is None and events.op is None and dataset["seed"] is None:
-            console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
+        result = chosen.run(events, job, advance)
+    dataset = describe_stream(events, seed if is_generated(data) else None)
+    console.print(
+        f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
+        highlight=False,
+    )
+    if events.dialect:
+        console.print(f"  {events.dialect}", highlight=False)
+    if events.time is None and events.op is None and dataset["seed"] is None:
+        console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
-    if events is not None and events.ids is not None:
+    if events.ids is not None:
         what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
         result.notes.insert(0, f"{len(events.ids):,} ids ({what}), numbered in the order of their first occurrence")
     for note in result.notes:
@@ -285,11 +230,14 @@ def bench(
         raise DynstoreError(result.disagreement)
 
 
-def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
-    """Refuse given options that this suite does not use."""
-    for name in names:
-        if _is_given(context, name):
-            raise InputError(f"bench: got --{name.replace('_', '-')}, which --suite {suite} does not use; leave it out")
+def with_hint(message: str) -> str:
+    """Say where an unknown option is, if the experiments of papers have it."""
+    option = next((name for name in _OF_PAPERS if name in message), None)
+    if option is None or not message.startswith("No such option"):
+        return message
+    from dynstore.bench.suites import WHERE_PAPERS_ARE
+
+    return f"No such option: {option}; {WHERE_PAPERS_ARE}"
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -307,36 +255,10 @@ def _read_share(text: str) -> float:
         ) from None
 
 
-def _read_store_options(given: list[str], stores: list[str]) -> dict[str, dict[str, Any]]:
-    options: dict[str, dict[str, Any]] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise InputError(f"bench: --store-option is {text!r}; wanted [STORE:]KEY=VALUE")
-        store, colon, key = name.rpartition(":")
-        if not colon and not stores:
-            raise InputError(f"bench: --store-option is {text!r}, and no --store is given; wanted STORE:KEY=VALUE")
-        for chosen in [store] if colon else stores:
-            options.setdefault(chosen, {})[key] = _read_value(value)
-    return options
-
-
-def _read_value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
-
-
 def _command() -> str:
     """Return the command as it was typed, without the folder of the program."""
     import shlex
 
-    from dynstore.benchmarks.outputs import printable
+    from dynstore.bench.outputs import printable
 
     return without_secrets(printable(shlex.join(["dynstore", *sys.argv[1:]])))

@@ -66,7 +66,7 @@ def _table(listing: Listing, shown: Any) -> Table:
 
 
 def _summary(listing: Listing) -> str:
-    from dynstore.benchmarks.reports.summary import format_bytes
+    from dynstore.bench.reports.summary import format_bytes
 
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(listing.kinds.items())) or "none"
     lines = [
@@ -91,7 +91,7 @@ def export(
 ) -> None:
     """Write the edges of a database's graph to a file, each undirected edge once."""
     from dynstore.adapters.tables.parquet import write_parquet
-    from dynstore.benchmarks.outputs import check_outputs
+    from dynstore.bench.outputs import check_outputs
     from dynstore.durable.folder import read_manifest, restore
 
     folder = path.absolute()

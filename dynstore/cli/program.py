@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dynstore.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
-from dynstore.cli.bench_command import bench
+from dynstore.cli.bench_command import bench, with_hint
 from dynstore.cli.log_commands import export, log
 from dynstore.cli.shared import DEVICE_HELP, check_device, say
 from dynstore.cli.stream_command import EXAMPLES as STREAM_EXAMPLES
@@ -41,7 +41,7 @@ def main() -> None:
         if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
             raise KeyboardInterrupt
     except _ClickException as error:
-        code = _complain(error.format_message(), 2)
+        code = _complain(with_hint(error.format_message()), 2)
     except (InputError, MissingDependencyError) as error:
         code = _complain(str(error), 2)
     except (DynstoreError, MemoryError) as error:
@@ -83,7 +83,7 @@ def _root(
 def info() -> None:
     """Show which GPU and packages were found; for what is missing, the command that installs it."""
     import dynstore
-    from dynstore.benchmarks.machine import look_around
+    from dynstore.bench.machine import look_around
 
     typer.echo(f"dynstore {dynstore.__version__}")
     findings = look_around()

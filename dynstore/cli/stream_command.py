@@ -36,7 +36,7 @@ __all__ = ["EXAMPLES", "stream", "top_rows"]
 
 EXAMPLES = (
     "[bold]Examples[/bold]\n\n"
-    "dynstore stream mathoverflow --window 100000 --monitor pagerank\n\n"
+    "dynstore stream collegemsg --window 10000 --monitor pagerank\n\n"
     "dynstore stream payments.csv --follow --column source=payer --column destination=payee --any-ids\n\n"
     "dynstore stream redis://localhost:6379/edges --window 1h --monitor weakly_connected_components --log edges\n\n"
 )

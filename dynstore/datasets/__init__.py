@@ -1,6 +1,6 @@
-"""Data by name: two temporal graphs that ship with the package, generated graphs, and files.
+"""Data by name: two temporal graphs, of which one ships with the package, generated graphs, and files.
 
-``load("mathoverflow")``, ``rmat(20, 8, seed=1)``, ``uniform(1000, 5000, seed=1)``, or any of them from
+``load("collegemsg")``, ``rmat(20, 8, seed=1)``, ``uniform(1000, 5000, seed=1)``, or any of them from
 one string: ``resolve("rmat:20:8", seed=1)``.
 """
 

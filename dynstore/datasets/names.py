@@ -1,4 +1,4 @@
-"""From one string to a stream: a shipped name, a generator with its sizes, or a file."""
+"""From one string to a stream: the name of a data set, a generator with its sizes, or a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
     Parameters
     ----------
     data : str
-        "mathoverflow" or "collegemsg"; "rmat:SCALE:EDGEFACTOR" or "uniform:VERTICES:EDGES"; else a file's path.
+        "collegemsg" or "mathoverflow"; "rmat:SCALE:EDGEFACTOR" or "uniform:VERTICES:EDGES"; else a file's path.
     seed : int
         Seed of the generators.
     **columns
@@ -43,7 +43,7 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
     Raises
     ------
     InputError
-        If the name is unknown (the message lists those that exist), or a file cannot be read.
+        If the name is unknown (the message lists those that exist), or a file is missing or cannot be read.
     """
     given = {name: value for name, value in columns.items() if value is not None}
     if is_generated(data):
@@ -58,7 +58,7 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
     guess = get_close_matches(data, [*SHIPPED, *GENERATORS], n=1, cutoff=0.5)
     hint = f". Did you mean {guess[0]!r}?" if guess else ""
     raise InputError(
-        f"unknown data {data!r}; shipped: {', '.join(sorted(SHIPPED))}; generated: {', '.join(shapes)}; "
+        f"unknown data {data!r}; known: {', '.join(sorted(SHIPPED))}; generated: {', '.join(shapes)}; "
         f"or a file's path (no such file here){hint}"
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.benchmarks.stream import Edges, Stream, cut_stream
+from dynstore.bench.stream import Edges, Stream, cut_stream
 from dynstore.datasets.shipped import load
 from dynstore.io import read_events
 from tests.algorithms.streams import EXACT, compare

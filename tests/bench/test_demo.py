@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.demo.__main__ import main
-from dynstore.benchmarks.demo.page import best_figure, format_times, render_story
-from dynstore.benchmarks.demo.story import ANSWERS, run_story
-from dynstore.benchmarks.schema import check_document
+from dynstore.bench.demo.__main__ import main
+from dynstore.bench.demo.page import best_figure, format_times, render_story
+from dynstore.bench.demo.story import ANSWERS, run_story
+from dynstore.bench.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.io import EventTable

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import kernel_times
+from benchmarks.kernel_times import main, time_launches
 from dynstore.backend import get_backend
-from dynstore.benchmarks import kernel_times
-from dynstore.benchmarks.kernel_times import main, time_launches
-from dynstore.benchmarks.schema import check_document
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 

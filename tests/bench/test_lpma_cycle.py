@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dynstore.benchmarks.lpma_cycle import Cycle, main
-from dynstore.benchmarks.schema import check_document
+from benchmarks.lpma_cycle import Cycle, main
+from dynstore.bench.schema import check_document
 from dynstore.graph import DynamicGraph
 
 SMALL = ["--device", "cpu", "--scale", "8", "--batches", "10"]  # here half of the edges nearly fill an array

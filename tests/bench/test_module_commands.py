@@ -8,37 +8,38 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.module_command import run_as_command
+from dynstore.bench.module_command import run_as_command
 from dynstore.errors import InputError, OutOfMemoryError
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ROOT / "benchmarks", ROOT / "dynstore/testing"
+FOLDERS = ROOT / "benchmarks", ROOT / "dynstore/bench", ROOT / "tests/compatibility"
 
 
 @pytest.mark.parametrize(
     ("module", "arguments", "message"),
     [
-        ("demo", ["rmat:4:2", "--device", "cpu"], "error: rmat:4:2: 32 events; wanted more for 20 batches of 100"),
-        ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
-        ("kernel_times", ["--device", "cpu"], "error: kernel_times: device is 'cpu', which is the host here; wanted"),
-        ("costs.opera", ["--queries", "degree"], "error: costs.opera: --queries has degree; wanted some of has_edge"),
+        ("dynstore.bench.demo", ["rmat:4:2", "--device", "cpu"], "rmat:4:2: 32 events; wanted more for 20 batches of"),
+        ("benchmarks.lpma_cycle", ["--device", "abacus"], "device: unknown device 'abacus'; known: 'auto', 'cpu'"),
+        ("benchmarks.kernel_times", ["--device", "cpu"], "kernel_times: device is 'cpu', which is the host here; want"),
+        ("benchmarks.costs.opera", ["--queries", "degree"], "costs.opera: --queries has degree; wanted some of has_e"),
         (
-            "reports.results_page",
-            ["no-such-folder"],
-            "error: results_page: no JSON file in 'no-such-folder'; wanted a folder",
+            "benchmarks.papers",
+            ["--suite", "gpma", "--data-dir", "no"],
+            "papers: --data-dir is 'no', which is no folder",
         ),
+        ("benchmarks.reports.results_page", ["nothing"], "results_page: no JSON file in 'nothing'; wanted a folder"),
     ],
 )
 def test_an_error_of_the_callers_is_one_line(module: str, arguments: list[str], message: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", f"dynstore.benchmarks.{module}", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(message)
+    assert done.stderr.startswith(f"error: {message}")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import rmat_pieces
+from benchmarks.out_of_core import ALGORITHMS, USUAL, USUAL_WAYS, WAYS, main
+from benchmarks.out_of_core import contest as out_of_core_contest
+from benchmarks.out_of_core.slotted import SLOTTED_ALGORITHMS, SlottedPages, make_format
+from benchmarks.rmat_pieces import INTO, ORDERS, OUT, RmatGraph
 from dynstore.backend import Backend, get_backend
-from dynstore.benchmarks import rmat_pieces
-from dynstore.benchmarks.out_of_core import ALGORITHMS, USUAL, USUAL_WAYS, WAYS, main
-from dynstore.benchmarks.out_of_core import contest as out_of_core_contest
-from dynstore.benchmarks.out_of_core.slotted import SLOTTED_ALGORITHMS, SlottedPages, make_format
-from dynstore.benchmarks.rmat_pieces import INTO, ORDERS, OUT, RmatGraph
 from dynstore.errors import InputError
 
 
@@ -79,7 +79,7 @@ def test_more_than_2_to_the_32_events_are_not_the_same_ones_again(backend: Backe
 
     def draw(event: int) -> tuple[int, int]:
         ends = backend.empty(1, np.int32), backend.empty(1, np.int32)
-        backend.kernels("dynstore.benchmarks.rmat_pieces").draw_rows(event, 30, 5, *ends)
+        backend.kernels("benchmarks.rmat_pieces").draw_rows(event, 30, 5, *ends)
         return int(ends[0][0]), int(ends[1][0])
 
     assert mix(mix(1234567, 0x45D9F3B), inverse) == 1234567

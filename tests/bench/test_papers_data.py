@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.papers.data import DATA_SETS, Ring, arrange, check_data_dir, fingerprint, load_ring
+from benchmarks.papers.stand_ins import make_edges, mesh
 from dynstore.backend import get_backend
-from dynstore.benchmarks.papers.data import DATA_SETS, Ring, arrange, check_data_dir, fingerprint, load_ring
-from dynstore.benchmarks.papers.stand_ins import make_edges, mesh
 from dynstore.errors import InputError
 
 CPU = get_backend("cpu")

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from benchmarks.papers import gts as suite
+from benchmarks.papers import streaming
+from benchmarks.papers.__main__ import main
+from benchmarks.papers.contest import Figure, PapersJob, PapersResult
+from benchmarks.papers.run import run_experiments
+from benchmarks.papers.show import tables
 from dynstore.backend import Backend, get_backend
-from dynstore.benchmarks.papers import gts as suite
-from dynstore.benchmarks.papers import streaming
-from dynstore.benchmarks.papers.contest import Figure, PapersJob, PapersResult
-from dynstore.benchmarks.papers.run import run_experiments
-from dynstore.benchmarks.papers.show import tables
-from dynstore.cli import app
 from dynstore.gts import PageFormat
 
 JOB = PapersJob(shrink=200_000, steps=2, device="cpu")
@@ -176,9 +175,8 @@ def test_a_link_of_any_copies_has_a_speed() -> None:
 
 def test_the_command_writes_rows_of_the_suite(tmp_path: Path) -> None:
     path = tmp_path / "gts.json"
-    arguments = ["bench", "rmat28", "--suite", "gts", "--table", "models", "--shrink", "200000", "--device", "cpu"]
-    done = CliRunner().invoke(app, [*arguments, "--json", str(path), "--limit-seconds", "60"])
-    assert done.exit_code == 0, done.output
+    arguments = ["rmat28", "--suite", "gts", "--table", "models", "--shrink", "200000", "--device", "cpu"]
+    assert main([*arguments, "--json", str(path), "--limit-seconds", "60"]) == 0
     document = json.loads(path.read_text(encoding="utf-8"))
     assert {row["algorithm"] for row in document["rows"]} == {"bfs", "pagerank"}
     assert all(row["bytes"] > 0 for row in document["rows"])

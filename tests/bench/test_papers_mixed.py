@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers import lpma, mixed
+from benchmarks.papers.bench import Bench
+from benchmarks.papers.contest import CONTESTANTS, PapersJob, PapersResult
+from benchmarks.papers.data import Ring
+from benchmarks.papers.printed import CUT, TOGETHER
+from benchmarks.papers.run import run_experiments
 from dynstore.backend import get_backend
-from dynstore.benchmarks.papers import lpma, mixed
-from dynstore.benchmarks.papers.bench import Bench
-from dynstore.benchmarks.papers.contest import CONTESTANTS, PapersJob, PapersResult
-from dynstore.benchmarks.papers.data import Ring
-from dynstore.benchmarks.papers.printed import CUT, TOGETHER
-from dynstore.benchmarks.papers.run import run_experiments
 from dynstore.graph import DynamicGraph
 
 JOB = PapersJob(shrink=2000, steps=2, device="cpu", data="wiki,cit-patents", tables=("fig16",))

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers import all_papers, gpma, graphvine, gts, lpma, slab_hash
+from benchmarks.papers import bench as papers_bench
+from benchmarks.papers import run as papers_run
+from benchmarks.papers.__main__ import SUITES
+from benchmarks.papers.contest import CONTESTANTS, Contestant, Experiment, Figure, PapersJob, PapersResult
+from benchmarks.papers.measures import gather_rows
+from benchmarks.papers.run import check_papers, run_experiments
 from dynstore.backend import get_backend
-from dynstore.benchmarks.papers import all_papers, gpma, graphvine, gts, lpma, slab_hash
-from dynstore.benchmarks.papers import bench as papers_bench
-from dynstore.benchmarks.papers import run as papers_run
-from dynstore.benchmarks.papers.contest import CONTESTANTS, Contestant, Experiment, Figure, PapersJob, PapersResult
-from dynstore.benchmarks.papers.measures import gather_rows
-from dynstore.benchmarks.papers.run import check_papers, run_experiments
-from dynstore.benchmarks.schema import make_document
+from dynstore.bench.schema import make_document
+from dynstore.bench.suites import OF_PAPERS
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.graph import DynamicGraph
 from tests.conftest import DEVICES
@@ -62,7 +64,7 @@ def test_the_papers_suite_is_all_the_others() -> None:
     assert len({found.name for found in all_papers.EXPERIMENTS}) == len(all_papers.EXPERIMENTS)
     assert all_papers.SUITE.make_job().skip_missing
     assert not gpma.SUITE.make_job().skip_missing
-    assert all(part.SUITE.own_data for part in [all_papers, *parts])
+    assert {part.SUITE.name for part in [all_papers, *parts]} == SUITES.keys() == set(OF_PAPERS)
 
 
 def test_what_a_build_lacks_is_left_out_by_papers_and_refused_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dynstore.benchmarks.papers import all_papers, slab_hash
-from dynstore.benchmarks.papers import run as papers_run
-from dynstore.benchmarks.papers.contest import CONTESTANTS, Contestant, Figure, PapersResult
-from dynstore.benchmarks.papers.data import DATA_SETS
-from dynstore.benchmarks.papers.printed import (
+from benchmarks.papers import all_papers, show, slab_hash
+from benchmarks.papers import run as papers_run
+from benchmarks.papers.__main__ import main
+from benchmarks.papers.contest import CONTESTANTS, Contestant, Figure, PapersResult
+from benchmarks.papers.data import DATA_SETS
+from benchmarks.papers.printed import (
     BESIDE,
     BULK,
     COPIES,
@@ -28,9 +27,9 @@ from dynstore.benchmarks.papers.printed import (
     TOGETHER,
     Claim,
 )
-from dynstore.benchmarks.papers.show import ALL_CLAIMS, ALL_PRINTED, claim_table, find_ratios, tables
-from dynstore.benchmarks.schema import check_document
-from dynstore.cli import app
+from benchmarks.papers.show import ALL_CLAIMS, ALL_PRINTED, claim_table, find_ratios, tables
+from dynstore.bench.schema import check_document
+from dynstore.errors import InputError
 
 EXPERIMENTS = {found.name: found for found in all_papers.EXPERIMENTS}
 
@@ -139,19 +138,18 @@ def test_stated_ratios_that_were_not_measured_are_named() -> None:
 SHORT = ["--shrink", "30000", "--steps", "1", "--device", "cpu"]
 
 
-def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, document = tmp_path / "out.html", tmp_path / "out.json"
-    arguments = ["bench", "coPapersDBLP,pokec", "--suite", "papers", "--store", "gpma+", "--store", "rebuild", *SHORT]
+    arguments = ["coPapersDBLP,pokec", "--suite", "papers", "--store", "gpma+", "--store", "rebuild", *SHORT]
     arguments += ["--json", str(document), "--report", str(page), "--seed", "3"]
-    monkeypatch.setattr(sys, "argv", ["dynstore", *arguments])
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    assert main(arguments) == 0
     read = json.loads(document.read_text())
     check_document(read)
+    assert read["command"] == f"python -m benchmarks.papers {' '.join(arguments)}"
     assert (read["suite"], read["dataset"]["name"], read["dataset"]["seed"]) == ("papers", "pokec, coPapersDBLP", 3)
     assert {row["store"].split(", ")[0] for row in read["rows"]} <= {"gpma+", "rebuild", "gpma+ level"}
     text = page.read_text()
-    assert "graphvine/table3" in done.output
+    assert "graphvine/table3" in capsys.readouterr().out
     assert "<td>124.647</td>" not in document.read_text()
     assert re.search(r"<td>RMAT for coPapersDBLP, 1/30000</td><td></td><td>all [\d,]+</td>.*<td>125</td>", text)
     assert "<h2>lpma/load, RMAT for pokec, 1/30000, batches of 3: one time a batch</h2><figure><svg" in text
@@ -159,8 +157,10 @@ def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.Monke
     assert "PVLDB 11(1), 2017" in text
 
 
-def test_a_run_that_is_stopped_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    document, load, arguments = tmp_path / "out.json", papers_run.load_ring, ["bench", "pokec,random", "--suite"]
+def test_a_run_that_is_stopped_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document, load, arguments = tmp_path / "out.json", papers_run.load_ring, ["pokec,random", "--suite"]
 
     def load_one(backend: object, name: str, *more: object) -> object:
         if name == "random":
@@ -169,17 +169,17 @@ def test_a_run_that_is_stopped_keeps_what_it_has(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(papers_run, "load_ring", load_one)
     arguments += ["gpma", "--store", "merge", "--table", "fig7", "--json", str(document), *SHORT]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 130
-    assert done.output.count("gpma/fig7, Fig. 7") == 1
+    with pytest.raises(KeyboardInterrupt):
+        main(arguments)
+    assert capsys.readouterr().out.count("gpma/fig7, Fig. 7") == 1
     read = json.loads(document.read_text())
     check_document(read)
     assert (read["dataset"]["name"], len(read["rows"])) == ("pokec", len({row["batch"] for row in read["rows"]}))
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
-def test_a_part_is_printed_once_and_sets_side_by_side_at_the_end() -> None:
-    arguments = ["bench", "--suite", "slab-hash", "--store", "merge", "--limit-seconds", "60", *SHORT]
+def test_a_part_is_printed_once_and_sets_side_by_side_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--suite", "slab-hash", "--store", "merge", "--limit-seconds", "60", *SHORT]
     # Table VI is printed as means, which come on top at the end.
     for table, data, titles in (
         ("table5", "ldoor", 1),
@@ -187,28 +187,39 @@ def test_a_part_is_printed_once_and_sets_side_by_side_at_the_end() -> None:
         ("table6", "ldoor", 2),
         ("table6", "ldoor,road_usa", 3),
     ):
-        done = CliRunner().invoke(app, [*arguments, data, "--table", table])
-        assert done.exit_code == 0, done.output
-        assert done.output.count(f"slab-hash/{table}, Table V") == titles
-        assert ("mean of its sets" in done.output) == (table == "table6")
+        assert main([*arguments, data, "--table", table]) == 0
+        said = capsys.readouterr().out
+        assert said.count(f"slab-hash/{table}, Table V") == titles
+        assert ("mean of its sets" in said) == (table == "table6")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--suite", "gpma", "--window", "0.5"], "got --window, which --suite gpma does not use"),
-        (["--suite", "lpma", "--algorithm", "bfs"], "got --algorithm, which --suite lpma does not use"),
-        (["collegemsg", "--shrink", "2"], "got --shrink, which --suite window does not use"),
-        (["--suite", "updates", "--data-dir", "."], "got --data-dir, which --suite updates does not use"),
-        (["collegemsg", "--table", "fig7"], "got --table, which --suite window does not use"),
-        (["collegemsg", "--limit-seconds", "9"], "got --limit-seconds, which --suite window does not use"),
         (["--suite", "gpma", "--data-dir", "no"], "--data-dir is 'no', which is no folder"),
         (["collegemsg", "--suite", "gpma"], "unknown data set 'collegemsg'; known: 'graph500-200', 'pokec', "),
         (["--suite", "gpma", "--store-option", "build_density=0.6"], "wanted STORE:KEY=VALUE"),
+        (["--store", "gpma+", "--device", "abacus"], "unknown device 'abacus'"),
+        (["--suite", "gpma", "--steps", "0"], "papers: --steps is 0; wanted at least 1"),
+        (["--json", "no/out.json"], "cannot write 'no/out.json'"),
     ],
 )
-def test_options_of_the_other_suites_are_refused(arguments: list[str], message: str) -> None:
-    given = [*arguments, "--store", "gpma+"] if "--store-option" not in arguments else arguments
-    done = CliRunner().invoke(app, ["bench", *given, "--device", "cpu"])
-    assert done.exit_code == 1
-    assert message in str(done.exception)
+def test_what_cannot_be_run_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        main([*arguments, "--device", "cpu"] if "--device" not in arguments else arguments)
+
+
+def test_a_disagreement_is_said_and_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_wrong(*given: object) -> PapersResult:
+        result = papers_run.run_experiments(*given)  # type: ignore[arg-type]
+        result.disagreement = "merge holds other edges"
+        return result
+
+    document = tmp_path / "out.json"
+    monkeypatch.setattr(show, "run_experiments", run_wrong)
+    arguments = ["pokec", "--suite", "gpma", "--store", "merge", "--table", "fig7", *SHORT, "--json", str(document)]
+    assert main(arguments) == 1
+    assert "merge holds other edges" in capsys.readouterr().out
+    assert json.loads(document.read_text())["agree"] is False

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.papers import gpma, transfers
-from dynstore.benchmarks.papers.contest import PapersJob
-from dynstore.benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
-from dynstore.benchmarks.papers.run import run_experiments
+from benchmarks.papers import gpma, transfers
+from benchmarks.papers.contest import PapersJob
+from benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
+from benchmarks.papers.run import run_experiments
 from tests.conftest import DEVICES
 
 JOB = PapersJob(shrink=4000, steps=3, data="pokec", tables=("fig11",))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.contestants import DeviceSlide, StoreRun
-from dynstore.benchmarks.stream import cut_stream
-from dynstore.benchmarks.suite_parts import WindowJob
-from dynstore.benchmarks.window_suite import run_window
+from dynstore.bench.contestants import DeviceSlide, StoreRun
+from dynstore.bench.stream import cut_stream
+from dynstore.bench.suite_parts import WindowJob
+from dynstore.bench.window_suite import run_window
 from dynstore.io import OP_DELETE, OP_INSERT, OP_REWEIGHT, EventTable, read_events
 from dynstore.stores import STORES
 from tests.shared_data import shared_data

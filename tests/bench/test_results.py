@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dynstore.benchmarks import machine
-from dynstore.benchmarks.reports.console import print_result
-from dynstore.benchmarks.reports.report import render_page
-from dynstore.benchmarks.reports.summary import format_bytes, format_ms, format_ratio, headline, ratio_of, summarise
-from dynstore.benchmarks.reports.svg import line_chart, stacked_bars
-from dynstore.benchmarks.schema import OPERATIONS, check_document, make_document
-from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
-from dynstore.benchmarks.suites import SUITES, get_suite
-from dynstore.benchmarks.window_suite import run_window
+from dynstore.bench import machine
+from dynstore.bench.reports.console import print_result
+from dynstore.bench.reports.report import render_page
+from dynstore.bench.reports.summary import format_bytes, format_ms, format_ratio, headline, ratio_of, summarise
+from dynstore.bench.reports.svg import line_chart, stacked_bars
+from dynstore.bench.schema import OPERATIONS, check_document, make_document
+from dynstore.bench.suite_parts import WindowJob, WindowResult
+from dynstore.bench.suites import SUITES, get_suite
+from dynstore.bench.window_suite import run_window
 from dynstore.datasets import load
 from dynstore.errors import InputError
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dynstore import cli
-from dynstore.benchmarks.schema import check_document
-from dynstore.benchmarks.slide_suite import KINDS, SlideJob, SlideResult, check_job, run_slides
+from dynstore.bench.schema import check_document
+from dynstore.bench.slide_suite import KINDS, SlideJob, SlideResult, check_job, run_slides
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph

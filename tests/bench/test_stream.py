@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynstore.benchmarks.stream import Edges, Stream, cut_stream, edge_keys, parse_batch, sorted_unique
+from dynstore.bench.stream import Edges, Stream, cut_stream, edge_keys, parse_batch, sorted_unique
 from dynstore.errors import InputError
 from dynstore.io import OP_DELETE, OP_INSERT, OP_REWEIGHT, EventTable
 

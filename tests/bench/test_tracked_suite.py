@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dynstore.algorithms.tracking import TRACKED
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.suites import get_suite
-from dynstore.benchmarks.tracked_suite import Series, TrackedJob, run_tracked
+from dynstore.bench.schema import make_document
+from dynstore.bench.suites import get_suite
+from dynstore.bench.tracked_suite import Series, TrackedJob, run_tracked
 from dynstore.cli import app
 from dynstore.datasets import load, rmat
 from dynstore.errors import InputError
@@ -68,7 +68,7 @@ def test_every_answer_kind_and_size_is_timed(device: str, directed: bool | None)
 
 def test_both_graphs_hold_the_window_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream with time columns comes in its order, each pair once, and again from its beginning."""
-    from dynstore.benchmarks import tracked_suite
+    from dynstore.bench import tracked_suite
 
     events, backend = load("collegemsg"), tracked_suite.get_backend("cpu")
     ring = tracked_suite._Ring(events, directed=False, window=0.5, backend=backend)

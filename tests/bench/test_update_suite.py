@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.suites import get_suite
-from dynstore.benchmarks.update_suite import KINDS, UpdateJob, run_updates
+from dynstore.bench.schema import make_document
+from dynstore.bench.suites import get_suite
+from dynstore.bench.update_suite import KINDS, UpdateJob, run_updates
 from dynstore.cli import app
 from dynstore.datasets import load, rmat
 from dynstore.errors import InputError

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.contestants import StoreRun, conversions, to_device
-from dynstore.benchmarks.schema import OPERATIONS
-from dynstore.benchmarks.stream import Edges, cut_stream, edge_keys, sorted_unique
-from dynstore.benchmarks.suite_parts import WindowJob
-from dynstore.benchmarks.timing import percentiles
-from dynstore.benchmarks.window_suite import check_job, run_window
+from dynstore.bench.answers import make_query
+from dynstore.bench.contestants import StoreRun, conversions, to_device
+from dynstore.bench.schema import OPERATIONS
+from dynstore.bench.stream import Edges, cut_stream, edge_keys, sorted_unique
+from dynstore.bench.suite_parts import WindowJob
+from dynstore.bench.timing import percentiles
+from dynstore.bench.window_suite import check_job, run_window
 from dynstore.datasets import load, rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -102,7 +102,7 @@ def test_bfs_starts_where_most_pairs_of_the_first_window_do(
         starts.append((start, num_vertices))
         return make_query(name, start, num_vertices, warm_start)
 
-    monkeypatch.setattr("dynstore.benchmarks.window_suite.make_query", spy)
+    monkeypatch.setattr("dynstore.bench.window_suite.make_query", spy)
     run_window(messages, SMALL)
     window = slice(0, 29_918)
     pairs = set(zip(messages.src[window].tolist(), messages.dst[window].tolist(), strict=True))
@@ -155,7 +155,7 @@ def test_a_wrong_answer_is_found(messages: EventTable, monkeypatch: pytest.Monke
 
         return replace(query, call=call)
 
-    monkeypatch.setattr("dynstore.benchmarks.window_suite.make_query", wrong)
+    monkeypatch.setattr("dynstore.bench.window_suite.make_query", wrong)
     result = run_window(messages, SMALL)
     assert result.disagreement is not None
     assert result.disagreement.startswith(
@@ -253,7 +253,7 @@ def test_the_warm_up_compiles_what_small_and_large_batches_need(store: str) -> N
                 paths.add(change(batch).path)
             return {}
 
-    from dynstore.benchmarks import window_suite
+    from dynstore.bench import window_suite
 
     stream = cut_stream(rmat(6, 8, 0), 0.5, 10, 2)
     run = window_suite._Run(

@@ -16,8 +16,8 @@ import pytest
 
 import dynstore
 from dynstore import cli
-from dynstore.benchmarks import machine
-from dynstore.benchmarks.schema import check_document
+from dynstore.bench import machine
+from dynstore.bench.schema import check_document
 from dynstore.cli.shared import open_console
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,14 +189,20 @@ def test_a_bad_file_is_one_line_with_its_place(
     ("arguments", "message"),
     [
         (["nothing.txt"], "no file 'nothing.txt'"),
-        (["mathoverflw"], "unknown data 'mathoverflw'; shipped: collegemsg, mathoverflow"),
+        (["mathoverflw"], "unknown data 'mathoverflw'; known: collegemsg, mathoverflow"),
         (["collegemsg", "--store", "nobody"], "unknown store 'nobody'; known: "),
         (["collegemsg", "--algorithm", "bsf"], "unknown algorithm 'bsf'; known: "),
         (
             ["collegemsg", "--suite", "w"],
-            "unknown suite 'w'; known: 'gpma', 'graphvine', 'gts', 'lpma', 'papers', 'slab-hash', 'slides', 'tracked', "
-            "'updates', 'window'",
+            "unknown suite 'w'; known: 'slides', 'tracked', 'updates', 'window'",
         ),
+        (["--suite", "gpma"], "run in a checkout of the repository: python -m benchmarks.papers --suite gpma"),
+        (
+            ["pokec", "--suite", "gpma", "--shrink", "2"],
+            "No such option: --shrink; the experiments of papers run in",
+        ),
+        (["pokec", "--table=fig7"], "No such option: --table; the experiments of papers run in a checkout of the "),
+        (["collegemsg", "--kind", "slides"], "got --kind, which --suite window does not use"),
         (["collegemsg", "--device", "cuda-sim"], "unknown device 'cuda-sim'; known: 'auto', 'cpu', 'cuda'"),
         (
             ["collegemsg", "--device", "gpu"],
@@ -311,7 +317,7 @@ def test_info_imports_no_library_that_it_looks_for() -> None:
     heavy = ("networkx", "pandas", "pyarrow", "scipy", "cudf", "cugraph", "dynstore.adapters.networkx")
     program = (  # CuPy may import SciPy
         "import sys\nfrom dynstore.backend import cuda_problem\ncuda_problem()\nbefore = set(sys.modules)\n"
-        "from dynstore.benchmarks.machine import look_around\nlook_around()\n"
+        "from dynstore.bench.machine import look_around\nlook_around()\n"
         f"print([name for name in {heavy!r} if name in sys.modules.keys() - before])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -347,15 +353,6 @@ def test_importing_the_command_is_light() -> None:
     program = f"import sys, dynstore.cli; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_benchmarks_refuse_to_be_imported_from_the_root() -> None:
-    root = Path(dynstore.__file__).resolve().parent.parent
-    if not (root / "benchmarks").is_dir():
-        pytest.skip("dynstore is installed; there is no folder beside it")
-    program = [sys.executable, "-c", "import benchmarks"]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=root)
-    assert "this folder is a part of dynstore; import dynstore.benchmarks" in done.stderr
 
 
 @pytest.mark.parametrize(("columns", "width"), [(None, 160), ("90", 90)])

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.ranks.engines import run_by_nccl
 from dynstore import distributed
 from dynstore.adapters.cugraph import mg
 from dynstore.adapters.cugraph.mg import lend
-from dynstore.benchmarks.ranks.engines import run_by_nccl
-from dynstore.benchmarks.timing import Stopwatch
+from dynstore.bench.timing import Stopwatch
 from dynstore.datasets import rmat
 from dynstore.distributed import Communicator, ShardedGraph
 

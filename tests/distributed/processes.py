@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import dynstore
+from benchmarks.ranks.engines import run_by_nccl
 from dynstore import distributed, gts
-from dynstore.benchmarks.ranks.engines import run_by_nccl
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError
 

@@ -112,7 +112,7 @@ def test_resolve_names_generators_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        ("mathoverflw", {}, "shipped: collegemsg, mathoverflow; generated: rmat:SCALE:EDGEFACTOR"),
+        ("mathoverflw", {}, "known: collegemsg, mathoverflow; generated: rmat:SCALE:EDGEFACTOR"),
         ("mathoverflw", {}, "Did you mean 'mathoverflow'?"),
         ("rmat", {}, "unknown data 'rmat'"),
         ("rmat:20", {}, "wanted rmat:SCALE:EDGEFACTOR with two whole numbers"),

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tools.imports import ROOT, imports_of, list_modules, named_in_strings
+from tools.imports import LINKED, ROOT, imports_of, list_modules, named_in_strings, short_name
 
 MAX_LINES = 600
 MAX_FILES = 20  # of a folder, `__init__.py` not counted
@@ -37,14 +37,14 @@ NAMED_IN = {
     "benchmarks.ranks": "paged",
 }
 
-# library -> who may import it at all (module names below dynstore, and what lies under them); * is any one name
+# library -> who may import it at all (names of modules, and what lies under them); * is any one name
 CUDA = ("cuda", "*.cuda", "*.*.cuda", "*.*.*.cuda")
 LIBRARIES = {
     "cudf": ("input.frames", "adapters"),
     "cugraph": ("adapters", "benchmarks"),
     "cuda": ("cuda.launch", "adapters"),
-    "cupy": ("input", "backend", "pins", *CUDA, "distributed.nccl", "adapters", "benchmarks"),
-    "cupyx": (*CUDA, "adapters", "benchmarks"),
+    "cupy": ("input", "backend", "pins", *CUDA, "distributed.nccl", "adapters", "bench", "benchmarks"),
+    "cupyx": (*CUDA, "adapters", "bench", "benchmarks"),
     "dask": ("adapters", "benchmarks"),
     "dask_cuda": ("benchmarks",),
     "dask_cudf": ("adapters", "benchmarks"),
@@ -55,15 +55,15 @@ LIBRARIES = {
     "mpi4py": ("distributed.mpi",),
     "networkx": ("adapters.networkx", "io.networkx_files"),
     "numba": ("host_compiler", "stores.table.cpu.memory", *CUDA),
-    "pandas": ("input", "ids", "io", "adapters", "benchmarks"),
+    "pandas": ("input", "ids", "io", "adapters", "bench", "benchmarks"),
     "polars": ("input", "io", "adapters", "benchmarks"),
     "pyarrow": ("input", "io", "adapters", "benchmarks"),
     "pylibcudf": ("input.frames", "adapters"),
     "pylibcugraph": ("adapters", "benchmarks"),
     "pytest": ("testing",),
-    "rich": ("cli", "benchmarks", "terminal"),
+    "rich": ("cli", "bench", "benchmarks", "terminal"),
     "rmm": ("adapters", "benchmarks"),
-    "scipy": ("adapters", "benchmarks"),
+    "scipy": ("adapters", "bench", "benchmarks"),
     "torch": ("adapters.pyg",),
     "torch_geometric": ("adapters.pyg",),
     "typer": ("cli",),
@@ -76,7 +76,7 @@ AT_IMPORT = {
     "llvmlite": LIBRARIES["llvmlite"],
     "numba": LIBRARIES["numba"],
     "pytest": ("testing",),
-    "rich": ("benchmarks.reports.console", "benchmarks.demo.__main__"),
+    "rich": ("bench.reports.console", "bench.demo.__main__"),
     "typer": ("cli",),
 }
 
@@ -96,7 +96,7 @@ def below(name: str, places: tuple[str, ...]) -> bool:
 
 
 def rank_of(name: str) -> int | None:
-    """Return the layer of a module named relative to dynstore, None where it has none."""
+    """Return the layer of a module, None where it has none."""
     parts = name.split(".")
     return next((RANK[known] for end in range(len(parts), 0, -1) if (known := ".".join(parts[:end])) in RANK), None)
 
@@ -116,14 +116,14 @@ def structure_of(name: str) -> str | None:
 
 
 def problems(module: str, source: str) -> list[str]:
-    """Return what is wrong with a module, named relative to dynstore: ``stores.merge.store``."""
+    """Return what is wrong with a module, named as in the list: ``stores.merge.store``, ``benchmarks.floors``."""
     found = []
     mine = rank_of(module)
     assert mine is not None, f"{module} has no layer"
     for name, line, at_import, for_types in imports_of(source):
-        top, _, other = name.partition(".")
+        top, other = name.partition(".")[0], short_name(name)
         where = f"{module}:{line}: "
-        if top == "dynstore":
+        if other is not None:
             theirs = rank_of(other)
             if theirs is not None and theirs > mine and not (for_types and below(other, (HANDED_DOWN,))):
                 found.append(f"{where}{layer_of(module)} is below {layer_of(other)}")
@@ -135,7 +135,7 @@ def problems(module: str, source: str) -> list[str]:
                 and NAMED_IN.get(".".join(module.split(".")[:2])) != structure
             ):
                 found.append(f"{where}{module} must not name the structure {structure}")
-        elif top in ("algorithms", "adapters", "benchmarks"):
+        elif top in LINKED:
             found.append(f"{where}import dynstore.{top}, not {top}")
         elif top in LIBRARIES:
             if not below(module, LIBRARIES[top]):
@@ -157,7 +157,8 @@ SOURCES = {name: path.read_text(encoding="utf-8") for name, path in MODULES.item
 
 
 def test_all_folders_are_there() -> None:
-    assert {name.split(".")[0] for name in MODULES} >= {"algorithms", "adapters", "benchmarks", "stores", "cuda"}
+    tops = {name.split(".")[0] for name in MODULES}
+    assert tops >= {"algorithms", "adapters", "bench", "benchmarks", "stores", "cuda"}
     assert len(MODULES) > 200
 
 
@@ -271,6 +272,9 @@ def test_no_module_has_the_name_of_what_it_exports() -> None:
         ("graph.conversions", "import_module('dynstore.algorithms')", "graph.conversions is below algorithms"),
         ("graph.conversions", "from dynstore.adapters import tables", "graph.conversions is below adapters"),
         ("graph.core", "import_module('dynstore.adapters.arrow')", "graph.core is below adapters"),
+        ("cli", "from benchmarks import floors", "cli is below benchmarks"),
+        ("bench.suites", "SUITES = {'gts': 'benchmarks.papers.gts'}", "bench is below benchmarks, and may not name it"),
+        ("benchmarks.floors", "from dynstore.stores.merge.store import x", "must not name the structure merge"),
         ("graph", "def f():\n    import cudf", "graph must not name cudf"),
         ("adapters.networkx_info", "def f():\n    import networkx", "adapters.networkx_info must not name networkx"),
         ("stores.merge.store", "def f():\n    import cupy", "stores.merge.store must not name cupy"),
@@ -307,7 +311,8 @@ def test_the_rule_sees(module: str, source: str, message: str) -> None:
         ("stores.merge.cuda", "from dynstore.cuda.compiler import cuda"),
         ("stores.gpma_plus.cuda.x", "from dynstore.stores.pma.cuda import windows"),
         ("algorithms.slabs.cuda", "from dynstore.stores.slab_hash.cuda import probe"),
-        ("cli", "import typer\nfrom dynstore.benchmarks import suites"),
+        ("cli", "import typer\nfrom dynstore.bench import suites"),
+        ("benchmarks.papers.show", "from benchmarks.papers import run\nfrom dynstore.bench import timing"),
     ],
 )
 def test_the_rule_allows(module: str, source: str) -> None:

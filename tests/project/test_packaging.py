@@ -8,31 +8,36 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
+import venv
 import zipfile
+from collections.abc import Callable
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
 
 import dynstore
+from tools.imports import LINKED, ROOT
+from tools.wheels import build, copy_source, read_wheel
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE_DIRS = {"algorithms", "adapters", "benchmarks"}
+README_BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+BESIDE = ("benchmarks", "tests", "tools")  # folders of the checkout that no wheel has
+MOST_LINES = 92_100  # of Python in the wheel: it may get less. `python -m tools.wheels` counts
+MOST_BYTES = 1_800_000
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def _tree() -> set[str]:
     """Return what the wheel should hold, as paths inside it."""
     wanted = {"dynstore/py.typed", "dynstore/__init__.pyi", "dynstore/algorithms/__init__.pyi"}
-    for folder in ("dynstore", *PACKAGE_DIRS):
+    for folder in ("dynstore", *LINKED):
         for path in (ROOT / folder).rglob("*.py"):
             parts = path.relative_to(ROOT).parts
-            if folder == "dynstore" and parts[1] in PACKAGE_DIRS:
+            if folder == "dynstore" and parts[1] in LINKED:
                 continue  # the links to the folders beside
             wanted.add("/".join(parts if folder == "dynstore" else ("dynstore", *parts)))
     for suffix in ("cpp", "hpp", "pyx"):
@@ -40,9 +45,7 @@ def _tree() -> set[str]:
             f"dynstore/adapters/cugraph/borrowed/{path.name}"
             for path in (ROOT / "adapters/cugraph/borrowed").glob(f"*.{suffix}")
         }
-    for path in (ROOT / "dynstore" / "datasets" / "data").iterdir():
-        wanted.add(path.relative_to(ROOT).as_posix())
-    return wanted
+    return wanted | {f"dynstore/datasets/data/{name}" for name in ("CollegeMsg.txt.gz", "README.md")}
 
 
 def _has_build_backend() -> bool:
@@ -53,76 +56,120 @@ def _has_build_backend() -> bool:
 @pytest.fixture(scope="module")
 def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is committed or could be, so that building leaves nothing in the tree."""
-    copy = tmp_path_factory.mktemp("source") / "dynstore"  # as a clone is called
-    for name in ("dynstore", *PACKAGE_DIRS):
-        ignore = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
-        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignore)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy / name)
-    return copy
-
-
-def _build(source: Path, hook: str, into: Path) -> Path:
-    """Run one hook of the build backend in the environment of the tests, which has no network to ask."""
     if not _has_build_backend():
         pytest.skip("setuptools >= 77 is not installed here")
-    code = f"from setuptools import build_meta; print(build_meta.{hook}({str(into)!r}))"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], cwd=source, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return into / done.stdout.splitlines()[-1]
+    return copy_source(tmp_path_factory.mktemp("source") / "dynstore")  # as a clone is called
 
 
 @pytest.fixture(scope="module")
 def wheel(clean_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _build(clean_copy, "build_wheel", tmp_path_factory.mktemp("wheel"))
-
-
-def _contents(wheel: Path) -> set[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if ".dist-info/" not in name and not name.endswith("/")}
+    return build(clean_copy, "build_wheel", tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_wheel_holds_the_tree(wheel: Path) -> None:
-    held, wanted = _contents(wheel), _tree()
+    held, wanted = read_wheel(wheel).files, _tree()
     assert held - wanted == set(), "in the wheel, not wanted there"
     assert wanted - held == set(), "missing in the wheel"
     assert wheel.name == f"dynstore-{dynstore.__version__}-py3-none-any.whl"
 
 
-def test_the_wheel_has_one_import_name_and_no_results(wheel: Path) -> None:
-    held = _contents(wheel)
+def test_the_wheel_has_one_import_name_and_nothing_of_what_is_beside_it(wheel: Path) -> None:
+    held = read_wheel(wheel).files
     assert {name.split("/")[0] for name in held} == {"dynstore"}
-    assert not [name for name in held if "results" in name.split("/")]
-    assert any(name.startswith("dynstore/datasets/data/") and name.endswith(".gz") for name in held)
+    assert {name for name in held if {*BESIDE, "results"} & set(name.split("/"))} == set()
+    assert [name for name in held if name.endswith(".gz")] == ["dynstore/datasets/data/CollegeMsg.txt.gz"]
+
+
+def test_the_wheel_does_not_grow(wheel: Path) -> None:
+    """If less is in it, take the new numbers."""
+    found = read_wheel(wheel)
+    assert sum(found.lines.values()) <= MOST_LINES
+    assert found.size <= MOST_BYTES
 
 
 def test_a_wheel_made_from_the_source_archive_is_the_same(
     clean_copy: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The links of the checkout are not in the archive, and are not needed."""
-    archive = _build(clean_copy, "build_sdist", tmp_path_factory.mktemp("sdist"))
+    """The links of the checkout are not in the archive, and are not needed; MathOverflow is."""
+    archive = build(clean_copy, "build_sdist", tmp_path_factory.mktemp("sdist"))
     unpacked = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(archive) as tar:
         tar.extractall(unpacked, filter="data")
     (source,) = unpacked.iterdir()
-    again = _build(source, "build_wheel", tmp_path_factory.mktemp("again"))
-    assert _contents(again) == _contents(wheel)
+    assert (source / "dynstore/datasets/data/sx-mathoverflow.txt.gz").is_file()
+    assert not any((source / name).exists() for name in BESIDE)
+    again = build(source, "build_wheel", tmp_path_factory.mktemp("again"))
+    assert read_wheel(again).files == read_wheel(wheel).files
 
 
-def test_the_installed_wheel_works_away_from_the_tree(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
-    code = (
-        "import sys; sys.path.insert(0, 'site')\n"
-        "import dynstore, dynstore.algorithms, dynstore.adapters, dynstore.benchmarks\n"
-        "G = dynstore.DynamicGraph(device='cpu'); G.insert_edges(([0], [1]))\n"
-        "print(dynstore.__file__, G.number_of_edges())"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    place, edges = done.stdout.split()
-    assert (Path(place).resolve(), edges) == ((tmp_path / "site/dynstore/__init__.py").resolve(), "1")
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """An environment with the wheel, and beside it all that is installed here; it runs what is in its `bin`.
+
+    An editable dynstore of this environment is not seen there: a folder that a .pth file names has no .pth files.
+    """
+    pytest.importorskip("pip")
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")))
+    options = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
+    install = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", *options, wheel)
+    subprocess.run(install, check=True)
+    away = tmp_path_factory.mktemp("away")
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables["DYNSTORE_CACHE_DIR"] = str(folder / "cache")
+
+    def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [folder / "bin" / program, *arguments],
+            cwd=away, env=variables, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    found = run("python", "-c", "import dynstore; print(dynstore.__file__)")
+    assert found.stdout == f"{site / 'dynstore' / '__init__.py'}\n", found.stderr
+    return run
+
+
+def test_the_installed_command_measures_beside_all_baselines(
+    installed: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    stores = ("--store", "rebuild", "--store", "merge", "--algorithm", "none")
+    out = tmp_path / "out.json"
+    done = installed("dynstore", "bench", "rmat:10:8", *stores, "--steps=1", "--device=cpu", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(out.read_text(encoding="utf-8"))
+    assert document["agree"]
+    assert {row["store"] for row in document["rows"]} >= {"rebuild", "merge", "scipy", "numpy-key-sort"}
+    assert document["commit"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "dynstore bench mathoverflow",
+            "load: mathoverflow is in a checkout of the repository, and not in this install",
+        ),
+        ("dynstore stream mathoverflow", "wanted 'collegemsg', or the path of SNAP's file sx-mathoverflow.txt.gz"),
+        ("dynstore bench --suite gpma", "in a checkout of the repository: python -m benchmarks.papers --suite gpma"),
+        ("python -m dynstore.bench.demo mathoverflow", "load: mathoverflow is in a checkout of the repository"),
+    ],
+)
+def test_what_the_wheel_lacks_is_one_clear_line(
+    installed: Callable[..., subprocess.CompletedProcess[str]], command: str, said: str
+) -> None:
+    done = installed(*command.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+
+
+@pytest.mark.thorough  # it compiles all kernels of these lines; from the checkout, `test_docs` runs them each time
+def test_the_readme_is_true_of_the_wheel(installed: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    done = installed("python", "-c", "\n".join(README_BLOCK.findall(readme)))
+    assert done.returncode == 0, done.stderr
+    assert f"```text\n{done.stdout}```" in readme
 
 
 def test_an_editable_install_works_beside_the_checkout(
@@ -130,12 +177,12 @@ def test_an_editable_install_works_beside_the_checkout(
 ) -> None:
     """There the checkout, a folder called dynstore without an `__init__.py`, comes before what is installed."""
     site = tmp_path_factory.mktemp("site")
-    wheel = _build(clean_copy, "build_editable", tmp_path_factory.mktemp("editable"))
+    wheel = build(clean_copy, "build_editable", tmp_path_factory.mktemp("editable"))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     code = (
         f"import sys, site; assert sys.path[0] == ''; site.addsitedir({str(site)!r})\n"
-        "import dynstore, dynstore.algorithms, dynstore.adapters, dynstore.benchmarks\n"
+        "import dynstore, dynstore.algorithms, dynstore.adapters, dynstore.bench\n"
         "print(dynstore.__file__, dynstore.__version__)"
     )
     # -S: without the site-packages of the tests, where dynstore may be installed, too
@@ -177,17 +224,11 @@ def test_the_metadata(wheel: Path) -> None:
     }
 
 
-def test_every_package_is_listed() -> None:
-    listed = set(PROJECT["tool"]["setuptools"]["packages"])
-    found = {path.rsplit("/", 1)[0].replace("/", ".") for path in _tree() if path.endswith("/__init__.py")}
-    assert listed == found
-
-
 def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
     """What is imported outside of extras' own modules is a dependency, and each dependency is imported."""
     from_project = {re.split(r"[<>=\[ ]", line)[0] for line in PROJECT["project"]["dependencies"]}
     sources = [
-        ROOT / path.removeprefix("dynstore/") if path.split("/")[1] in PACKAGE_DIRS else ROOT / path for path in _tree()
+        ROOT / path.removeprefix("dynstore/") if path.split("/")[1] in LINKED else ROOT / path for path in _tree()
     ]
     named = set()
     for path in sources:

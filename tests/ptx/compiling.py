@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 PACKAGE = "dynstore"
+LABORATORY = "benchmarks"  # a folder beside; in older checkouts it is a part of the package, by a link
 FOLDERS = {"_cuda", "cuda"}  # in which, or in files called so, kernels stand
 SKIPPED = {"simulated", "simulator"}  # these stand in for Numba's CUDA when they are imported
 CAPABILITY = (9, 0)
@@ -45,12 +46,14 @@ def count_parameters(kernel: Any) -> int:
 
 
 def _is_ours(kind: type) -> bool:
-    return kind.__module__.startswith(f"{PACKAGE}.")
+    return kind.__module__.startswith(f"{PACKAGE}.")  # the class `Kernel` is
 
 
 def _list_modules(tree: Path) -> Iterator[str]:
     """Yield modules of kernels; the links to the folders beside the package are followed."""
     pending = [tree / PACKAGE]
+    if not (tree / PACKAGE / LABORATORY).exists():
+        pending.append(tree / LABORATORY)
     for folder in pending:
         for path in sorted(folder.iterdir()):
             if path.is_dir():

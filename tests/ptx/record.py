@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 COMPILER = "dynstore.cuda.compiler"  # where the class `Kernel` stands
-PACKAGE = "dynstore."
+PACKAGES = ("dynstore.", "benchmarks.")
 SIGNATURES = Path(__file__).with_name("signatures.json")
 CARRIED = "ptx_signatures"  # under which a worker hands over what it saw
 
@@ -54,7 +54,7 @@ def pytest_sessionstart() -> None:
     start = kernel._start
 
     def start_noted(self: Any, blocks: int, args: tuple[Any, ...], *options: Any) -> None:
-        if getattr(self._compiled, "py_func", self._compiled).__module__.startswith(PACKAGE):  # not one of a test
+        if getattr(self._compiled, "py_func", self._compiled).__module__.startswith(PACKAGES):  # not one of a test
             _launches.add((self.name, ", ".join(describe_types(args))))
         start(self, blocks, args, *options)
 

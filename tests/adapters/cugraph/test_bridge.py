@@ -24,7 +24,7 @@ from dynstore.adapters.cugraph.borrowed.toolchain import (
     rapids_version,
 )
 from dynstore.adapters.cugraph.borrowed.wheel import make_wheel
-from dynstore.benchmarks.machine import look_around
+from dynstore.bench.machine import look_around
 from dynstore.errors import MissingDependencyError
 
 COMPILER = """#!{python}

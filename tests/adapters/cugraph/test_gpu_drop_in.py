@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ def test_the_benchmark_agrees(tmp_path: Any) -> None:
     command = [
         sys.executable,
         "-m",
-        "dynstore.benchmarks.beside_cugraph.drop_in",
+        "benchmarks.beside_cugraph.drop_in",
         "--scale",
         "12",
         "--steps",
@@ -277,7 +278,11 @@ def test_the_benchmark_agrees(tmp_path: Any) -> None:
         "5",
     ]
     done = subprocess.run(
-        [*command, "--pool", str(1 << 28), "--json", str(out)], capture_output=True, text=True, check=False
+        [*command, "--pool", str(1 << 28), "--json", str(out)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert out.is_file()

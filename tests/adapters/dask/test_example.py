@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynstore.benchmarks.beside_cugraph.dask_slides import WARM_UPS, Window, distinct_edges, measure
+from benchmarks.beside_cugraph.dask_slides import WARM_UPS, Window, distinct_edges, measure
 from dynstore.errors import InputError
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "dask_graph.py"

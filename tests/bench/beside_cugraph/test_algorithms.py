@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import dynstore
+from benchmarks.beside_cugraph import algorithms
+from benchmarks.beside_cugraph.algorithms import ALGORITHMS, Case, main, make_edges
 from dynstore.algorithms.components.cpu import labels
 from dynstore.backend import get_backend
-from dynstore.benchmarks.beside_cugraph import algorithms
-from dynstore.benchmarks.beside_cugraph.algorithms import ALGORITHMS, Case, main, make_edges
-from dynstore.benchmarks.schema import check_document
+from dynstore.bench.schema import check_document
 
 SMALL = ["--device", "cpu", "--scale", "8", "--repeats", "2"]
 WAYS = ("dynstore", "kernels, gapped", "kernels, packed")

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dynstore.benchmarks.beside_cugraph import drop_in
-from dynstore.benchmarks.beside_cugraph.drop_in import ALGORITHMS, COMPARED, main, summarise_totals
-from dynstore.benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
+from benchmarks.beside_cugraph import drop_in
+from benchmarks.beside_cugraph.drop_in import ALGORITHMS, COMPARED, main, summarise_totals
+from benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
 
 
 def test_a_window_slides_over_all_edges() -> None:

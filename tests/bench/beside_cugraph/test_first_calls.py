@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dynstore.benchmarks.beside_cugraph import first_calls
-from dynstore.benchmarks.beside_cugraph.first_calls import CALLS, RUNS, WAYS, main
-from dynstore.benchmarks.schema import check_document
+from benchmarks.beside_cugraph import first_calls
+from benchmarks.beside_cugraph.first_calls import CALLS, RUNS, WAYS, main
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 from tests.adapters.cugraph.stand_ins import rapids
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.beside_cugraph import pinned_rows
+from benchmarks.beside_cugraph import pinned_rows
 from dynstore.errors import InputError, MissingDependencyError
 
 

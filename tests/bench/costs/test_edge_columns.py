@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.costs.edge_columns import main, measure
+from benchmarks.costs.edge_columns import main, measure
 from dynstore.errors import InputError
 
 KINDS = ["no weight", "weight", "no weight, id, type", "weight, id, type"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.costs.expire import WAYS, main, measure
-from dynstore.benchmarks.schema import check_document
+from benchmarks.costs.expire import WAYS, main, measure
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 
 

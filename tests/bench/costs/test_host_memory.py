@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.costs.host_memory import KINDS, Rows, Sizes, main, measure
 from dynstore.backend import get_backend
-from dynstore.benchmarks.costs.host_memory import KINDS, Rows, Sizes, main, measure
-from dynstore.benchmarks.schema import check_document
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.costs.id_ratios import MAPPED, PLAIN, PLAIN_32, STRINGS, main, measure, ratios
-from dynstore.benchmarks.schema import check_document
+from benchmarks.costs.id_ratios import MAPPED, PLAIN, PLAIN_32, STRINGS, main, measure, ratios
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.costs.opera import QUERIES, WAYS, Batch, draw_batches, main, measure
-from dynstore.benchmarks.schema import check_document
+from benchmarks.costs.opera import QUERIES, WAYS, Batch, draw_batches, main, measure
+from dynstore.bench.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 

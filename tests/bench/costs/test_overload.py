@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.costs import overload
-from dynstore.benchmarks.costs.overload import PARTS, Outcome, Part, main, soak
-from dynstore.benchmarks.schema import check_document
+from benchmarks.costs import overload
+from benchmarks.costs.overload import PARTS, Outcome, Part, main, soak
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 from dynstore.streams.pending import OVERFLOW, Pending, Taken
 

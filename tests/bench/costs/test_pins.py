@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.costs.pins import KINDS, main, measure
-from dynstore.benchmarks.schema import check_document
+from benchmarks.costs.pins import KINDS, main, measure
+from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 
 
@@ -40,4 +40,4 @@ def test_the_document_has_a_row_for_each_time(tmp_path: Path) -> None:
     assert rows["insert, 1 pin"]["bytes"] > 0
     assert rows["copy, 1 pin"]["bytes"] > 0
     assert rows["insert, no pin"]["bytes"] is None
-    assert document["command"].startswith("python -m dynstore.benchmarks.costs.pins --scale 9")
+    assert document["command"].startswith("python -m benchmarks.costs.pins --scale 9")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dynstore.benchmarks.costs.stream import WARM_UP, Feed, main, measure
-from dynstore.benchmarks.costs.stream_stages import ALONE, IN_STREAM
-from dynstore.benchmarks.schema import check_document
+from benchmarks.costs.stream import WARM_UP, Feed, main, measure
+from benchmarks.costs.stream_stages import ALONE, IN_STREAM
+from dynstore.bench.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.streams import StreamMonitor

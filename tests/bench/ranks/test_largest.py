@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dynstore
+from benchmarks import rmat_pieces
+from benchmarks.ranks import largest
+from benchmarks.ranks.bench import Bench, Sizes
+from benchmarks.ranks.sliding import DeviceStore, Slides
+from benchmarks.rmat_pieces import make_rows
 from dynstore import distributed
 from dynstore.backend import get_backend
-from dynstore.benchmarks import rmat_pieces
-from dynstore.benchmarks.ranks import largest
-from dynstore.benchmarks.ranks.bench import Bench, Sizes
-from dynstore.benchmarks.ranks.sliding import DeviceStore, Slides
-from dynstore.benchmarks.rmat_pieces import make_rows
 from dynstore.distributed import Communicator
 from dynstore.errors import RankError
 from dynstore.stores.paged import building, merging

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.ranks import __main__ as command
+from benchmarks.ranks import algorithms, updates
+from benchmarks.ranks.__main__ import main
+from benchmarks.ranks.bench import distinct_keys, edge_sums, key_sums
+from benchmarks.ranks.engines import run_by_nccl, run_ranks
+from benchmarks.rmat_pieces import make_rows
 from dynstore import distributed
 from dynstore.backend import get_backend
-from dynstore.benchmarks.ranks import __main__ as command
-from dynstore.benchmarks.ranks import algorithms, updates
-from dynstore.benchmarks.ranks.__main__ import main
-from dynstore.benchmarks.ranks.bench import distinct_keys, edge_sums, key_sums
-from dynstore.benchmarks.ranks.engines import run_by_nccl, run_ranks
-from dynstore.benchmarks.rmat_pieces import make_rows
-from dynstore.benchmarks.schema import check_document
+from dynstore.bench.schema import check_document
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError, RankError
 
@@ -143,8 +143,9 @@ def test_a_process_that_raises_is_named() -> None:
 
 def test_new_processes_find_the_parts() -> None:
     """They do not import the command's own module, whose name they do not know."""
-    command = [sys.executable, "-m", "dynstore.benchmarks.ranks", "weak", "--engine", "nccl", *SMALL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    command = [sys.executable, "-m", "benchmarks.ranks", "weak", "--engine", "nccl", *SMALL]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
     if find_spec("cupy") is None:
         assert (
             "FAILED weak: RankError: run_by_nccl: rank 0 raised MissingDependencyError: new_identifier" in done.stderr

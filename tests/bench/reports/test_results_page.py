@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.reports.results_page import MAX_ROWS, main, render_results
+from benchmarks.reports.results_page import MAX_ROWS, main, render_results
 from dynstore.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]

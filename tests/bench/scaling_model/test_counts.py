@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.scaling_model.counts import ALGORITHMS, UPDATES, Tally, make_graph, own_rows
 from dynstore import distributed
-from dynstore.benchmarks.scaling_model.counts import ALGORITHMS, UPDATES, Tally, make_graph, own_rows
 from dynstore.distributed import Communicator, CountingCommunicator, ShardedGraph, Traffic
 from tests.conftest import SEED
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.scaling_model.__main__ import count, fit_work, main, predict
-from dynstore.benchmarks.scaling_model.counts import ALGORITHMS, Tally, make_graph
-from dynstore.benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
-from dynstore.benchmarks.scaling_model.runs import Case, make_case
-from dynstore.benchmarks.schema import check_document
+from benchmarks.scaling_model.__main__ import count, fit_work, main, predict
+from benchmarks.scaling_model.counts import ALGORITHMS, Tally, make_graph
+from benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
+from benchmarks.scaling_model.runs import Case, make_case
+from dynstore.bench.schema import check_document
 from dynstore.distributed.counting import OPERATIONS
 from dynstore.errors import InputError
 
@@ -111,7 +111,7 @@ def test_it_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert {line[-1] for line in second} <= {"latency", "bandwidth", "work", "skew"}
     document = json.loads(path.read_text())
     check_document(document)
-    assert document["command"].startswith("python -m dynstore.benchmarks.scaling_model --scale 6")
+    assert document["command"].startswith("python -m benchmarks.scaling_model --scale 6")
     assert len(document["rows"]) == len(calls) * (2 * 2 + 2)
     assert sum("weak: predicted" in row["store"] for row in document["rows"]) == len(calls) * 2
     assert sum("measured" in row["store"] for row in document["rows"]) == len(calls) * 2
@@ -121,7 +121,7 @@ def test_a_part_of_a_large_batch_stands_for_all_of_it(monkeypatch: pytest.Monkey
     case = Case(8, 8, 20_000)
     graph, source = make_case(case, 1)
     whole = count("insert", graph, source, case, 4, 1)
-    monkeypatch.setattr("dynstore.benchmarks.scaling_model.__main__.MOST_ROWS", 40_000)
+    monkeypatch.setattr("benchmarks.scaling_model.__main__.MOST_ROWS", 40_000)
     part = count("insert", graph, source, case, 4, 1)
     assert part.calls == whole.calls
     assert part.rows.tolist() == pytest.approx(whole.rows.tolist(), rel=0.05)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.rmat_pieces import OUT, RmatGraph
 from dynstore.backend import Backend, get_backend
-from dynstore.benchmarks.rmat_pieces import OUT, RmatGraph
 from dynstore.errors import InputError
 from dynstore.stores.paged import building
 from dynstore.stores.paged.building import pack_pieces, pack_rows

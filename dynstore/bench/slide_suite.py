@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.contestants import StoreRun
-from dynstore.benchmarks.reports.report import render_lines
-from dynstore.benchmarks.reports.summary import format_ms, format_ratio, ratio_of
-from dynstore.benchmarks.stream import parse_batch
-from dynstore.benchmarks.suite_parts import StreamJob, Suite
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.contestants import StoreRun
+from dynstore.bench.reports.report import render_lines
+from dynstore.bench.reports.summary import format_ms, format_ratio, ratio_of
+from dynstore.bench.stream import parse_batch
+from dynstore.bench.suite_parts import StreamJob, Suite
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph import DynamicGraph
 from dynstore.windows.window import Window

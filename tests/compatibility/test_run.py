@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from dynstore.errors import InputError, MissingDependencyError
-from dynstore.testing import compatibility, cugraph_plugin
-from dynstore.testing.compatibility import find_tests, main, run_tests
-from dynstore.testing.compatibility_page import (
+from tests.compatibility import plugin as cugraph_plugin
+from tests.compatibility import run as compatibility
+from tests.compatibility.page import (
     ModuleCounts,
     count_outcomes,
     find_lost,
@@ -28,6 +28,7 @@ from dynstore.testing.compatibility_page import (
     read_page,
     render_page,
 )
+from tests.compatibility.run import find_tests, main, run_tests
 
 TESTS = """
 import pytest
@@ -272,7 +273,7 @@ def test_a_run_without_outcomes_is_an_error(folder: Path) -> None:
 def test_an_ended_script_ends_what_it_started(folder: Path) -> None:
     pid = folder / "pid"
     (folder / "core" / "test_any.py").write_text(HANGING.format(pid=pid))
-    command = [sys.executable, "-m", "dynstore.testing.compatibility", "--tests", str(folder)]
+    command = [sys.executable, "-m", "tests.compatibility.run", "--tests", str(folder)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(command, env=environment) as script:
         _wait(lambda: pid.is_file() and pid.read_text().endswith(" "))
@@ -347,7 +348,7 @@ def test_a_page_without_losses_is_read_as_well() -> None:
 
 def test_the_page_of_the_documentation_can_be_completed() -> None:
     """A run of one module changes that module's lines and the sums, and nothing else."""
-    text = (Path(__file__).parents[3] / "docs" / "compatibility.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
     modules, preface = read_page(text)
     assert render_page(modules, preface) == text
     assert len(modules) == 49

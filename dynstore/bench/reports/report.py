@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dynstore.benchmarks.reports.summary import (
+from dynstore.bench.reports.summary import (
     BASELINES,
     Line,
     format_bytes,
@@ -15,10 +15,10 @@ from dynstore.benchmarks.reports.summary import (
     headline,
     summarise,
 )
-from dynstore.benchmarks.reports.svg import line_chart, stacked_bars
+from dynstore.bench.reports.svg import line_chart, stacked_bars
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
+    from dynstore.bench.suite_parts import WindowJob, WindowResult
 
 __all__ = ["page_style", "render_lines", "render_origin", "render_page"]
 

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.contestants import StoreRun
-from dynstore.benchmarks.reports.report import render_lines
-from dynstore.benchmarks.reports.summary import format_ms
-from dynstore.benchmarks.stream import parse_batch, sorted_unique
-from dynstore.benchmarks.suite_parts import StreamJob, Suite
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.contestants import StoreRun
+from dynstore.bench.reports.report import render_lines
+from dynstore.bench.reports.summary import format_ms
+from dynstore.bench.stream import parse_batch, sorted_unique
+from dynstore.bench.suite_parts import StreamJob, Suite
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 
 if TYPE_CHECKING:

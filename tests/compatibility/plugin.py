@@ -1,4 +1,4 @@
-"""A pytest plugin for :mod:`dynstore.testing.compatibility`: cuGraph's tests, with the drop-in as ``cugraph``.
+"""A pytest plugin for :mod:`tests.compatibility.run`: cuGraph's tests, with the drop-in as ``cugraph``.
 
 ``DYNSTORE_COMPATIBILITY`` is "drop-in", or "cugraph" to change nothing. ``DYNSTORE_COMPATIBILITY_OUT`` is the file for
 the outcomes, a line each. Tests run in processes of pytest-xdist; the controlling process writes their reports, as it
@@ -27,7 +27,7 @@ import pytest
 from dynstore.adapters import cugraph as drop_in
 from dynstore.adapters.libraries import require
 from dynstore.errors import MissingDependencyError
-from dynstore.testing.compatibility_page import NOT_RUN, WHILE_IT_RAN
+from tests.compatibility.page import NOT_RUN, WHILE_IT_RAN
 
 __all__ = [
     "gpubenchmark",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.reports.report import page_style, render_origin
-from dynstore.benchmarks.reports.summary import format_ms
+from dynstore.bench.reports.report import page_style, render_origin
+from dynstore.bench.reports.summary import format_ms
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.demo.story import Figure, Story
+    from dynstore.bench.demo.story import Figure, Story
 
 __all__ = ["best_figure", "format_times", "render_story"]
 

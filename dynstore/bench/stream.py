@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.benchmarks.outputs import printable
+from dynstore.bench.outputs import printable
 from dynstore.errors import InputError
 from dynstore.io import OP_DELETE, EventTable
 

@@ -1,4 +1,4 @@
-"""Makes the folder of data that cuGraph's tests read: ``python -m dynstore.testing.cugraph_data FOLDER --from SOURCE``.
+"""Makes the folder of data that cuGraph's tests read: ``python -m tests.compatibility.data FOLDER --from SOURCE``.
 
 ``SOURCE`` is the folder ``datasets`` of cuGraph's repository; its files are copied. Tests of traversals compare with
 stored results, which cuGraph's project keeps on a server. They are made here, with NetworkX, in the same form. Then set
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dynstore.adapters.libraries import require
-from dynstore.benchmarks.module_command import run_as_command
+from dynstore.bench.module_command import run_as_command
 from dynstore.errors import InputError
 
 __all__ = ["main", "write_results"]
@@ -140,7 +140,7 @@ def _tree(graph: Any, start: int, weight: str | None) -> dict[str, list[Any]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Copy the data sets, make the results, and print what to do next."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.testing.cugraph_data", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.compatibility.data", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder to fill")
     parser.add_argument("--from", dest="source", type=Path, help="cuGraph's datasets; by default FOLDER has them")
     chosen = parser.parse_args(arguments)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from dynstore.benchmarks.reports.summary import BASELINES, format_bytes, format_ms, format_ratio, headline, summarise
+from dynstore.bench.reports.summary import BASELINES, format_bytes, format_ms, format_ratio, headline, summarise
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
+    from dynstore.bench.suite_parts import WindowJob, WindowResult
 
 __all__ = ["print_result"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.stream import Edges, Slide, edge_keys
-from dynstore.benchmarks.timing import Stopwatch
+from dynstore.bench.stream import Edges, Slide, edge_keys
+from dynstore.bench.timing import Stopwatch
 from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.answers import Query, make_query
-from dynstore.benchmarks.contestants import Conversion, DeviceSlide, StoreRun, conversions, to_device
-from dynstore.benchmarks.reports.console import print_result
-from dynstore.benchmarks.reports.report import render_page
-from dynstore.benchmarks.stream import Edges, Slide, Stream, cut_stream, parse_batch
-from dynstore.benchmarks.suite_parts import Suite, WindowJob, WindowResult
-from dynstore.benchmarks.timing import percentiles, quiet
+from dynstore.bench.answers import Query, make_query
+from dynstore.bench.contestants import Conversion, DeviceSlide, StoreRun, conversions, to_device
+from dynstore.bench.reports.console import print_result
+from dynstore.bench.reports.report import render_page
+from dynstore.bench.stream import Edges, Slide, Stream, cut_stream, parse_batch
+from dynstore.bench.suite_parts import Suite, WindowJob, WindowResult
+from dynstore.bench.timing import percentiles, quiet
 from dynstore.errors import InputError
 
 if TYPE_CHECKING:

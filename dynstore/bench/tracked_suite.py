@@ -24,12 +24,12 @@ import numpy as np
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.algorithms.tracking import TRACKED
 from dynstore.backend import get_backend
-from dynstore.benchmarks.answers import PAGERANK_TOL, make_query
-from dynstore.benchmarks.reports.report import render_lines
-from dynstore.benchmarks.reports.summary import format_ms, format_ratio, ratio_of
-from dynstore.benchmarks.stream import edge_keys, parse_batch
-from dynstore.benchmarks.suite_parts import StreamJob, Suite
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.answers import PAGERANK_TOL, make_query
+from dynstore.bench.reports.report import render_lines
+from dynstore.bench.reports.summary import format_ms, format_ratio, ratio_of
+from dynstore.bench.stream import edge_keys, parse_batch
+from dynstore.bench.suite_parts import StreamJob, Suite
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph import DynamicGraph
 

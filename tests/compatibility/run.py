@@ -1,9 +1,9 @@
-"""Runs cuGraph's own tests on the drop-in and writes the results: ``python -m dynstore.testing.compatibility``.
+"""Runs cuGraph's own tests on the drop-in and writes the results: ``python -m tests.compatibility.run``.
 
 The test modules are those of the cuGraph wheel (or those in ``--tests``). They run twice: with the original cuGraph,
 and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. Tests that pass only the first time are listed with the
 reason, and so are tests that did not run because of a crash or the time limit. Tests of several GPUs are left out. Data
-sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph; ``dynstore.testing.cugraph_data`` fills that folder.
+sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph; ``tests.compatibility.data`` fills that folder.
 
 In parts: ``--limit 600 --json ends.json``, then ``--limit 600 --json ends.json --again ends.json`` as long as there are
 tests that did not run. They come first; those that failed run again after them. With names of modules only these run,
@@ -27,9 +27,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynstore.benchmarks.module_command import run_as_command
+from dynstore.bench.module_command import run_as_command
 from dynstore.errors import InputError, MissingDependencyError
-from dynstore.testing.compatibility_page import (
+from tests.compatibility.page import (
     NOT_RUN,
     WHILE_IT_RAN,
     Outcomes,
@@ -134,7 +134,7 @@ def run_tests(
     if importlib.util.find_spec("xdist") is None:
         raise MissingDependencyError("compatibility: pytest-xdist is not installed: pip install 'dynstore[test]'")
     root = paths[0].parent.parent
-    options = ["-p", "dynstore.testing.cugraph_plugin", "-p", "no:cacheprovider", "-c", os.devnull, "-q", "--tb=short"]
+    options = ["-p", "tests.compatibility.plugin", "-p", "no:cacheprovider", "-c", os.devnull, "-q", "--tb=short"]
     options += ["--continue-on-collection-errors", f"--rootdir={root}", "-m", "not mg and not slow", "-W", "ignore"]
     options += ["-n", str(jobs), "--dist", "load", f"--max-worker-restart={RESTARTS}"]
     options.append("--maxschedchunk=1")  # no test waits behind a slow one
@@ -228,7 +228,7 @@ def _run_both(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print the numbers, and write the page; return 0 if the drop-in loses no test, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.testing.compatibility", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.compatibility.run", description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="only these, such as structure/test_graph.py")
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
     parser.add_argument(
@@ -262,7 +262,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _describe_run() -> dict[str, Any]:
     """Return the versions, the GPU and the number of data sets."""
-    from dynstore.benchmarks.machine import describe_machine, find_commit, find_versions
+    from dynstore.bench.machine import describe_machine, find_commit, find_versions
 
     root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
     return {

@@ -63,14 +63,8 @@ class Suite:
         ``show(console, job, result)``: prints the result.
     render : callable
         ``render(document, job, result)``: the page.
-    own_data : bool
-        The suite has its own data sets: ``make_job`` takes their options, ``run`` gets None for events, and the result
-        has ``dataset``. ``run`` also takes ``finished``, and calls ``finished(result, part)`` with the result so far
-        and the part just added.
     defaults : mapping
         The command line's options that have another default for this suite.
-    show_part : callable
-        ``show_part(console, job, result, part)`` prints the part just added; only for suites with their own data sets.
     """
 
     name: str
@@ -79,9 +73,7 @@ class Suite:
     run: Callable[..., Any]
     show: Callable[..., None]
     render: Callable[..., str]
-    own_data: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    show_part: Callable[..., None] = lambda *part: None
 
 
 @dataclass(frozen=True)

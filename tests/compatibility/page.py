@@ -1,4 +1,4 @@
-"""The page of :mod:`dynstore.testing.compatibility`: counts of modules, and why tests did not pass.
+"""The page of :mod:`tests.compatibility.run`: counts of modules, and why tests did not pass.
 
 The page is made of what a run found, or of that and a page that is there: modules that did not run again stay as they
 are on it.
@@ -52,9 +52,9 @@ PREFACE = """\
 
 ## Run the tests yourself
 
-    python -m dynstore.testing.cugraph_data DATA --from cugraph/datasets
+    python -m tests.compatibility.data DATA --from cugraph/datasets
     export RAPIDS_DATASET_ROOT_DIR=$PWD/DATA
-    python -m dynstore.testing.compatibility --out docs/compatibility.md
+    python -m tests.compatibility.run --out docs/compatibility.md
 
 The first command makes the tests' data. `cugraph/datasets` is a folder of cuGraph's repository. The
 command copies it, and computes by NetworkX the results that tests of searches need. Some files are

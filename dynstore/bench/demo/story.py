@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dynstore
-from dynstore.benchmarks.answers import PAGERANK_TOL, make_query
-from dynstore.benchmarks.contestants import Conversion, conversions
-from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.answers import PAGERANK_TOL, make_query
+from dynstore.bench.contestants import Conversion, conversions
+from dynstore.bench.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.windows.window import Window

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynstore.errors import InputError
-from dynstore.testing.cugraph_data import RESULTS, main
+from tests.compatibility.data import RESULTS, main
 
 pytest.importorskip("networkx")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.suite_parts import WindowJob, WindowResult
+    from dynstore.bench.suite_parts import WindowJob, WindowResult
 
 __all__ = ["BASELINES", "Line", "format_bytes", "format_ms", "format_ratio", "headline", "ratio_of", "summarise"]
 

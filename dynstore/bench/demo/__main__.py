@@ -1,4 +1,4 @@
-"""``python -m dynstore.benchmarks.demo``: run the story, print it, and write the page."""
+"""``python -m dynstore.bench.demo``: run the story, print it, and write the page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.demo.page import best_figure, render_story
-from dynstore.benchmarks.demo.story import Story, run_story
-from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.outputs import check_outputs, write_outputs
-from dynstore.benchmarks.reports.summary import format_ms, format_ratio
-from dynstore.benchmarks.schema import make_document
+from dynstore.bench.demo.page import best_figure, render_story
+from dynstore.bench.demo.story import Story, run_story
+from dynstore.bench.module_command import run_as_command
+from dynstore.bench.outputs import check_outputs, write_outputs
+from dynstore.bench.reports.summary import format_ms, format_ratio
+from dynstore.bench.schema import make_document
 from dynstore.datasets.names import is_generated, resolve
 from dynstore.terminal import open_console, show_progress
 
@@ -72,8 +72,8 @@ def _document(given: argparse.Namespace, command: str, stories: Sequence[Story],
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write; return 1 if the two ways disagree."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.demo", description=__doc__)
-    parser.add_argument("streams", nargs="*", default=["mathoverflow"], help="shipped or generated streams, or files")
+    parser = argparse.ArgumentParser(prog="python -m dynstore.bench.demo", description=__doc__)
+    parser.add_argument("streams", nargs="*", default=["rmat:18:8"], help="named or generated streams, or files")
     parser.add_argument("--batch", type=int, default=100, help="events of a batch")
     parser.add_argument("--steps", type=int, default=20, help="timed batches")
     parser.add_argument("--window", type=float, default=0.5, help="share of the events in the window")
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
             console.print(f"The two ways disagree. {story.name}: {story.disagreement}", style="red")
     agree = stories[-1].disagreement is None
     typed = sys.argv[1:] if arguments is None else arguments
-    document = _document(given, f"python -m dynstore.benchmarks.demo {shlex.join(typed)}".strip(), stories, agree)
+    document = _document(given, f"python -m dynstore.bench.demo {shlex.join(typed)}".strip(), stories, agree)
     if given.json is not None:
         write_outputs({given.json: document})
     if given.report is not None:

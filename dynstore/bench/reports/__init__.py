@@ -1,0 +1,1 @@
+"""What ``dynstore bench`` prints and writes: figures on the console, pages, charts."""
