@@ -32,7 +32,6 @@ USER_PAGES = [
 ]
 USER_NAMES = [str(page.relative_to(ROOT)) for page in USER_PAGES]
 MAX_WIDTH = 100
-NOT_YET = ("docs/algorithms.md",)  # it still names a program as it was called before
 # Digits alone may be a commit, too, but neither those of a DOI nor round numbers or sizes in a command.
 COMMIT = re.compile(r"(?<![\w.])(?<!--piece )(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
@@ -71,7 +70,7 @@ def test_commands_name_what_is_there() -> None:
     """Programs of ours and suites. In results and in notes they are called as they were then."""
     wrong, found = [], set()
     for name in NAMES:
-        if not name.startswith(("docs/results/", "docs/notes/", *NOT_YET)):
+        if not name.startswith(("docs/results/", "docs/notes/")):
             text = _text(name)
             modules = set(re.findall(r"python3? -m\s+((?:benchmarks|dynstore|tests|tools)\b[\w.]*\b)", text))
             suites = set(re.findall(r"dynstore bench [^`\n]*--suite (\S*\w)", text))
@@ -289,7 +288,7 @@ def test_what_tracked_answers_take() -> None:
             for (store, kind, way, *what), ms in _by_way(times)
             if way == "tracked"
         ]
-        title = f"`{data}`" + (", shipped" if data == "mathoverflow" else "")
+        title = f"`{data}`"
         rows[title] = [f"{document['rows'][0]['edges']:,}", f"{min(shares):.2g}", f"{max(shares):.3g}"]
     assert _rows("docs/tracking.md", "| data | edges in the graph | at best | at worst |") == rows
 
