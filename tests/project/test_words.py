@@ -1,9 +1,11 @@
-"""One class name has one meaning."""
+"""One class name has one meaning, and what the pages call "the code's name" is a name in the code."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
@@ -24,6 +26,12 @@ TWICE = {
     "Search": BY_DEVICE,
     "Stopwatch": BY_DEVICE,
 }
+CODE = re.compile(r"\(code: ([^)]*)\)")
+QUOTED = re.compile(r"`([^`\n]+)`")
+NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:\([^()]*\))?")
+FILE = re.compile(r".*\.(?:md|py|toml)")
+# Names that stand for others, and what a program is called with.
+PLACEHOLDERS = {"verb_noun", "VERSIONS"}
 
 
 @cache
@@ -55,6 +63,18 @@ def _twice() -> dict[str, list[str]]:
     return {name: sorted(where) for name, where in files.items() if len(where) > 1}
 
 
+@cache
+def _names() -> frozenset[str]:
+    """Return all identifiers of the code, of the tests and of the tools, with the names of files and folders."""
+    names = set()
+    for folder in (*FOLDERS, "tests", "tools"):
+        for path in (ROOT / folder).rglob("*.py"):
+            names.update((path.stem, path.parent.name))
+            with io.StringIO(path.read_text(encoding="utf-8")) as text:
+                names.update(token.string for token in tokenize.generate_tokens(text.readline))
+    return frozenset(names)
+
+
 def test_a_class_name_has_one_meaning() -> None:
     """The count may get smaller, not larger: a new class gets a name of its own, and says what it is."""
     listed = "\n".join(f"{name}: {', '.join(files)}" for name, files in sorted(_twice().items()))
@@ -70,3 +90,29 @@ def test_classes_of_both_devices_are_in_the_same_package() -> None:
         packages = [re.split(r"/(?=c(?:pu|uda)[/.])", path) for path in _twice()[name]]
         sides = Counter(parts[0] for parts in packages if len(parts) > 1)
         assert max(sides.values()) == 2, name
+
+
+def test_the_glossary_names_what_is_in_the_code() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    given = [" ".join(names.split()) for names in CODE.findall(text)]
+    assert len(given) > 10
+    plain = [names for names in given if QUOTED.sub("", names).strip(", ")]
+    assert plain == [], "a name of the code is in backticks"
+    named = {name for names in given for name in QUOTED.findall(names)}
+    assert named - _names() == set()
+
+
+def test_pages_for_developers_name_what_is_in_the_code() -> None:
+    """Any backticks around a name: of a class, a method, an option, a module or a store."""
+    for page in ("CONTRIBUTING.md", "docs/glossary.md", "docs/internals/new-store.md"):
+        found = [NAME.fullmatch(text) for text in QUOTED.findall((ROOT / page).read_text(encoding="utf-8"))]
+        named = {match[1] for match in found if match is not None and not FILE.fullmatch(match[0])}
+        quoted = {name for name in named if f'"{name}"' in _names()}  # a name of a store
+        assert named - quoted - PLACEHOLDERS - _names() == set(), page
+
+
+def test_every_layer_of_contributing_is_a_module() -> None:
+    from tests.project.test_layers import LAYERS
+    from tools.imports import list_modules
+
+    assert [name for names in LAYERS for name in names if name not in list_modules()] == []
