@@ -422,7 +422,7 @@ class GraphCore:
         return count
 
     def lacks_in_edges(self, transposed: bool) -> bool:
-        """Whether in-edges are asked for and not kept: to make them takes longer than a search among all edges."""
+        """Whether a caller needs in-edges that are not kept: to search all edges is faster than to make in-edges."""
         return transposed and self.directed and self.into is None
 
     def numbered_edges(self, once: bool, among: Array | None = None) -> Columns:

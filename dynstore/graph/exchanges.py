@@ -258,7 +258,7 @@ def _exchange_once(update: Transaction, given: Exchange) -> UpdateReport:
 
 
 def _raising(core: GraphCore, bound: int) -> Follow:
-    """Return what else an update does that leaves no edge with a time below a bound."""
+    """Return the last step of an update that has deleted all edges older than a bound: the records note the bound."""
     records = core.records
     assert records is not None
     return lambda _: records.plan_raise(bound)

@@ -108,7 +108,7 @@ class MappedIds(VertexIds):
         ranks[order] = numbers
         gone = None if self._gone is None else self._flags(num_vertices)[order]
         classes = xp.frexp(degrees.astype(np.float64))[1]
-        astray = classes != classes[order]
+        out_of_place = classes != classes[order]
 
         def commit() -> None:
             self._table, self._gone = fresh, gone
@@ -116,8 +116,8 @@ class MappedIds(VertexIds):
 
         return Rearrangement(
             ranks,
-            float(xp.count_nonzero(astray)) / max(num_vertices, 1),
-            float(degrees[astray].sum()) / max(float(degrees.sum()), 1.0),
+            float(xp.count_nonzero(out_of_place)) / max(num_vertices, 1),
+            float(degrees[out_of_place].sum()) / max(float(degrees.sum()), 1.0),
             int(xp.count_nonzero(order != numbers)),
             commit,
         )

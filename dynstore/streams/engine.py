@@ -140,8 +140,11 @@ class Engine(Reading):
             monitor.close()
 
     def ask(self, question: Question, now: bool) -> None:
-        """Answer a question: by the owner if there is one, else here; ``now``: after all rows that have arrived."""
-        if current_thread() is self._owner:  # asked by another question, whose thread cannot wait for itself
+        """Have a question answered by the thread that owns the graph; if the stream does not run, answer it here.
+
+        ``now``: all rows that have arrived until now are applied first.
+        """
+        if current_thread() is self._owner:  # a question asks: it runs on the thread that applies rows
             if now:
                 question.future.set_exception(
                     InputError(

@@ -219,7 +219,7 @@ class StreamMonitor:
 
 
 def read_every(every: Any, by: str | None) -> tuple[int, tuple[Length, bool] | None]:
-    """Read after what a monitor answers: a number of batches, or a length of event time and whether it is of dates."""
+    """Read how often a monitor answers: return a number of batches, and a length of event time if it goes by time."""
     check_name("monitor", "by", "batches" if by is None else by, ("batches", "time"))
     is_number = isinstance(every, int | float | np.integer | np.floating)
     if by == "time" or (by is None and not is_number):

@@ -225,7 +225,7 @@ class Window:
         return with_weights(self.graph.core, Request("slide", edges, (source, destination, weight), None)).names
 
     def _refuse(self, edges: Any, names: Names, default_weight: float | None) -> None:
-        """Raise for what is wrong with rows, be there room for their ids or not."""
+        """Raise an error if an id or a weight of these rows is invalid; new ids are not added, so they need no room."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
         numbers = G.core.ids.find_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
         if self._reads_weights:
@@ -424,7 +424,7 @@ class Window:
         return commit
 
     def _of_same_edges(self, change: Callable[[], None]) -> Callable[[], None]:
-        """Return a commit of a change by which the graph's next version has the edges of this one."""
+        """Return a commit of a change that keeps the window up to date: the graph's next version has the same edges."""
 
         def commit() -> None:
             change()
