@@ -38,7 +38,7 @@ provide(
         "networkx": "dynstore.adapters.networkx.exchange",
         "pandas": "dynstore.adapters.tables.columns",
         "scipy": "dynstore.adapters.tables.scipy",
-        "texts": "dynstore.adapters.tables.texts",
+        "strings": "dynstore.adapters.tables.strings",
         "tracking": "dynstore.algorithms.tracking",
     }
 )

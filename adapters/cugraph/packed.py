@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from dynstore.adapters.cugraph.row_order import (
     LongRows,
-    hubs_astray,
+    hubs_out_of_place,
     measure_rows,
     order_by_degree,
     segments_of,
@@ -104,7 +104,7 @@ def _make_rows(G: DynamicGraph, transposed: bool) -> PackedRows:
         offsets, indices = offsets.astype(ids.number_map.dtype), indices.astype(ids.number_map.dtype)
         copied += f", widened to {offsets.dtype} for the ids"
     segments, order = segments_of(long_rows), None
-    if hubs_astray(long_rows, segments, int(indices.shape[0])):
+    if hubs_out_of_place(long_rows, segments, int(indices.shape[0])):
         offsets, indices, weights, order = order_by_degree(cupy, offsets, indices, weights)
         ids = ShownIds(ids.number_map[order], ids.strings, True)
         segments = long_rows.wide, long_rows.medium

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["LongRows", "hubs_astray", "measure_rows", "order_by_degree", "rows_of_edges", "segments_of"]
+__all__ = ["LongRows", "hubs_out_of_place", "measure_rows", "order_by_degree", "rows_of_edges", "segments_of"]
 
 # The degrees at which cuGraph's kernels change from a block per vertex to a warp, and from a warp to a thread.
 WIDE, MEDIUM = 1024, 32
@@ -74,11 +74,12 @@ def segments_of(rows: LongRows) -> tuple[int, int] | None:
     return rows.wide_end, rows.medium_end
 
 
-def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int) -> bool:
-    """Return whether rows of 1024 edges and more hold too many edges for rows without segments.
+def hubs_out_of_place(rows: LongRows, segments: tuple[int, int] | None, num_edges: int) -> bool:
+    """Return whether the rows have to be sorted by degree before cuGraph gets them.
 
-    cuGraph gives such a row one thread. That is slow, and sums so many float32 one after the other that PageRank may
-    never reach its tolerance.
+    That is so if they have no segments, and rows of 1024 edges and more hold many of the edges: without segments,
+    cuGraph gives each row one thread. That is slow, and one thread adds up so many float32 one after the other that
+    PageRank may never reach its tolerance.
     """
     return segments is None and rows.wide_edges > WIDE_SHARE * num_edges
 

@@ -42,7 +42,7 @@ from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable
 from dynstore.streams import Stream
-from dynstore.streams.questions import Moment
+from dynstore.streams.questions import VersionTime
 from dynstore.streams.sources.base import IterableSource
 from dynstore.streams.staging import make_staging
 from dynstore.typing import Device
@@ -147,7 +147,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
             watch.start()
             window.slide(batch)
             for monitor in monitors:
-                monitor.answer(Moment())
+                monitor.answer(VersionTime())
             times.append(watch.lap())
     for monitor in monitors:
         monitor.close()

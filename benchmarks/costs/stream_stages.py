@@ -14,7 +14,7 @@ from dynstore.graph.exchanges import exchange
 from dynstore.streams.journal import find_journal
 from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.progress import Meter
-from dynstore.streams.questions import Moment
+from dynstore.streams.questions import VersionTime
 from dynstore.streams.rows import RowReader
 from dynstore.streams.staging import make_staging
 from dynstore.windows import window as windows
@@ -68,7 +68,7 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
             times["window"].append(max(0.0, watch.lap() - times["update"][-1]))
             answered = 0.0
             for monitor in monitors:
-                monitor.answer(Moment())
+                monitor.answer(VersionTime())
                 answered += 0.0 if monitor.latest is None else monitor.latest.ms
             times["answers"].append(max(0.0, watch.lap() - answered))
             times["monitors"].append(answered)

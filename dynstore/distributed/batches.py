@@ -9,7 +9,7 @@ import numpy as np
 from dynstore.distributed.owners import sort_by_owner
 from dynstore.errors import InputTypeError
 from dynstore.graph.insertions import Request, fill_weights, with_weights
-from dynstore.ids.base import IdPlan
+from dynstore.ids.base import RenumberingPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, check_names
 
@@ -117,19 +117,21 @@ def join_ids(caller: str, parts: Sequence[np.ndarray | None]) -> np.ndarray:
     return np.unique(np.concatenate([ids for _, ids in given]))
 
 
-def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part) -> tuple[tuple[Part, Part], IdPlan]:
+def number_alike(
+    call: Call, shard: DynamicGraph, insertions: Part, deletions: Part
+) -> tuple[tuple[Part, Part], RenumberingPlan]:
     """Agree on the numbers of ids that are no vertices yet; return both parts, and the plan for the new ids."""
     num_vertices = shard.number_of_vertices()
-    agreed = call.agree((arriving.strangers, leaving.strangers))
+    agreed = call.agree((insertions.strangers, deletions.strangers))
     joined = [join_ids(call.caller, [strangers[place] for strangers in agreed]) for place in range(2)]
-    naming = IdPlan(num_vertices)
+    renumbering = RenumberingPlan(num_vertices)
     if joined[0].shape[0]:
-        naming = shard.core.ids.plan_vertices(call.caller, joined[0], num_vertices)
+        renumbering = shard.core.ids.plan_vertices(call.caller, joined[0], num_vertices)
     parts = (
-        arriving._replace(columns=_renumbered(shard, arriving, joined[0], num_vertices)),
-        leaving._replace(columns=_renumbered(shard, leaving, joined[1], num_vertices)),
+        insertions._replace(columns=_renumbered(shard, insertions, joined[0], num_vertices)),
+        deletions._replace(columns=_renumbered(shard, deletions, joined[1], num_vertices)),
     )
-    return parts, naming
+    return parts, renumbering
 
 
 def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertices: int) -> EdgeColumns:

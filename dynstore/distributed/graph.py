@@ -18,7 +18,7 @@ from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import check_sums
 from dynstore.graph.readable import ReadableGraph
 from dynstore.graph.state import graph_of_state
-from dynstore.ids.base import IdPlan
+from dynstore.ids.base import RenumberingPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns
 from dynstore.input.frames import frame_library, make_frame
@@ -366,16 +366,16 @@ class ShardedGraph(ReadableGraph):
         """
         caller, shard, num_vertices = "insert_vertices", self.shard, self.number_of_vertices()
         with Call(self.comm, caller) as call, MemoryChecked(caller):
-            naming = shard.core.ids.plan_vertices(caller, ids, num_vertices)
-            new = None if naming.new is None else host_ids(shard, naming.new)
-            agreed = call.agree((naming.num_vertices, new))
-            naming = IdPlan(max(most for most, _ in agreed))
+            renumbering = shard.core.ids.plan_vertices(caller, ids, num_vertices)
+            new = None if renumbering.new is None else host_ids(shard, renumbering.new)
+            agreed = call.agree((renumbering.num_vertices, new))
+            renumbering = RenumberingPlan(max(most for most, _ in agreed))
             if shard.is_renumbered():
-                naming = shard.core.ids.plan_vertices(
+                renumbering = shard.core.ids.plan_vertices(
                     caller, join_ids(caller, [new for _, new in agreed]), num_vertices
                 )
             nothing = self._nothing()
-            exchange(shard.core, caller, Exchange(nothing, nothing, naming, agree=call.agree_to_write))
+            exchange(shard.core, caller, Exchange(nothing, nothing, renumbering, agree=call.agree_to_write))
         return UpdateReport()
 
     def _exchange(
@@ -398,20 +398,22 @@ class ShardedGraph(ReadableGraph):
                 read_rows(caller, shard, insert, names, True, default_weight),
                 read_rows(caller, shard, delete, names, False),
             )
-            naming = None
+            renumbering = None
             if shard.is_renumbered():
-                parts, naming = number_alike(call, shard, *parts)
-            (arriving, leaving), num_rows, num_vertices = route_rows(call, shard, self._owners, self._directed, parts)
-            naming = naming or IdPlan(num_vertices)
-            check_sums(shard.core, caller, arriving, on_duplicate)
-            loops = [0] * 4 if self._directed else self._count_loops(arriving, leaving)
+                parts, renumbering = number_alike(call, shard, *parts)
+            (insertions, deletions), num_rows, num_vertices = route_rows(
+                call, shard, self._owners, self._directed, parts
+            )
+            renumbering = renumbering or RenumberingPlan(num_vertices)
+            check_sums(shard.core, caller, insertions, on_duplicate)
+            loops = [0] * 4 if self._directed else self._count_loops(insertions, deletions)
             agreed: list[Any] = []
 
             def vote(own: UpdateReport) -> None:
                 agreed.extend(call.agree_to_write((tuple(own), loops)))
 
             try:
-                exchange(shard.core, caller, Exchange(leaving, arriving, naming, on_duplicate, agree=vote))
+                exchange(shard.core, caller, Exchange(deletions, insertions, renumbering, on_duplicate, agree=vote))
             except BaseException as error:
                 if self.version != version:  # deleted edges could not come back
                     self.comm.abort(f"{caller}: rank {self.comm.rank} raised {type(error).__name__}: {error}")
@@ -437,10 +439,10 @@ class ShardedGraph(ReadableGraph):
             "merge" if any(each.path == "merge" for each in reports) else "in-place",
         )
 
-    def _count_loops(self, arriving: EdgeColumns, leaving: EdgeColumns) -> list[int]:
+    def _count_loops(self, insertions: EdgeColumns, deletions: EdgeColumns) -> list[int]:
         """Return how many self-loops will be inserted, replaced, deleted, and found absent: they are stored once."""
         xp = self.shard.core.backend.xp
-        loops = [columns.src[columns.src == columns.dst] for columns in (arriving, leaving)]
+        loops = [columns.src[columns.src == columns.dst] for columns in (insertions, deletions)]
         if not any(map(len, loops)):
             return [0] * 4
         new, old = map(xp.unique, loops)

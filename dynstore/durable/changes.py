@@ -16,7 +16,7 @@ from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import Request, with_weights
 from dynstore.graph.recording import record, take_extra_columns
 from dynstore.graph.records import WEIGHT
-from dynstore.ids.base import IdPlan
+from dynstore.ids.base import RenumberingPlan
 from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import EdgeColumns, read_numbers
 from dynstore.input.forms import check_names, on_gpu, open_edges, split_columns
@@ -140,22 +140,22 @@ def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.nd
 
 
 def exchange_as_change(
-    graph: DynamicGraph, kind: str, naming: IdPlan, leaving: EdgeColumns, arriving: EdgeColumns
+    graph: DynamicGraph, kind: str, renumbering: RenumberingPlan, deletions: EdgeColumns, insertions: EdgeColumns
 ) -> Change:
     """Return an exchange as a change: numbers of edges to delete and to insert, and the ids that the plan has read.
 
     New ids get the same numbers again if the same rows are read, so the numbers are right then, too. Where there are
     none, the number of vertices is enough.
     """
-    read = naming.read_from
+    read = renumbering.read_from
     assert read is not None
-    arguments, columns = {VERTICES: naming.num_vertices}, {}
-    if not naming.keeps_ids:
+    arguments, columns = {VERTICES: renumbering.num_vertices}, {}
+    if not renumbering.keeps_ids:
         ends = [_read_ids(graph, kind, name, column) for name, column in zip(("src", "dst"), read, strict=True)]
         arguments, columns = {}, {"entering.source": ends[0], "entering.destination": ends[1]}
-    moved = {"leaving.source": leaving.src, "leaving.destination": leaving.dst}
-    moved |= {"arriving.source": arriving.src, "arriving.destination": arriving.dst}
-    stored, records = arriving.weights, graph.core.records
+    moved = {"leaving.source": deletions.src, "leaving.destination": deletions.dst}
+    moved |= {"arriving.source": insertions.src, "arriving.destination": insertions.dst}
+    stored, records = insertions.weights, graph.core.records
     if stored is not None:
         values = {WEIGHT: stored} if records is None else records.values(stored)
         moved |= {f"arriving.{name if name == WEIGHT else EDGE + name}": array for name, array in values.items()}
@@ -166,20 +166,21 @@ def exchange_as_change(
 def _exchange(graph: DynamicGraph, change: Change) -> None:
     kind, columns = change.kind, change.columns
     if VERTICES in change.arguments:
-        naming = IdPlan(change.arguments[VERTICES])
+        renumbering = RenumberingPlan(change.arguments[VERTICES])
     else:
         entering = columns["entering.source"], columns["entering.destination"]
-        _, naming = graph.core.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
-    check_numbers(change, naming.num_vertices)
+        _, renumbering = graph.core.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
+    check_numbers(change, renumbering.num_vertices)
 
     def brought(name: str) -> Any:
         array = columns.get(name)
         return None if array is None else graph.core.backend.asarray(array)
 
-    leaving = EdgeColumns(brought("leaving.source"), brought("leaving.destination"), None, -1)
+    deletions = EdgeColumns(brought("leaving.source"), brought("leaving.destination"), None, -1)
     weights = brought(f"arriving.{WEIGHT}")
-    arriving = EdgeColumns(brought("arriving.source"), brought("arriving.destination"), weights, -1)
+    insertions = EdgeColumns(brought("arriving.source"), brought("arriving.destination"), weights, -1)
     if graph.edge_dtypes:
         extra = {name: brought(f"arriving.{EDGE}{name}") for name in graph.edge_dtypes}
-        arriving = record(graph.core, kind, arriving, extra, leaving=arriving)  # these are the last times already
-    exchange(graph.core, kind, Exchange(leaving, arriving, naming))
+        # These are the last times already.
+        insertions = record(graph.core, kind, insertions, extra, deletions=insertions)
+    exchange(graph.core, kind, Exchange(deletions, insertions, renumbering))

@@ -118,18 +118,18 @@ def _check_exchange(graph: DynamicGraph, change: Change) -> None:
     values += [f"arriving.{EDGE}{name}" for name in graph.edge_dtypes]
     names_ids = VERTICES not in change.arguments
     entering = [f"entering.{end}" for end in ENDS] if names_ids else []
-    leaving, arriving = ([f"{part}.{end}" for end in ENDS] for part in ("leaving", "arriving"))
-    wanted = [*entering, *leaving, *arriving, *values]
+    deletions, insertions = ([f"{part}.{end}" for end in ENDS] for part in ("leaving", "arriving"))
+    wanted = [*entering, *deletions, *insertions, *values]
     if list(columns) != wanted:
         raise RecordError(f"it has the columns {_listed(columns)}; wanted {_listed(wanted)}")
     if set(change.arguments) - {VERTICES}:
         raise RecordError(f"it has the arguments {_listed(change.arguments)}; wanted {VERTICES}, or none")
-    for name in (*leaving, *arriving):
+    for name in (*deletions, *insertions):
         if columns[name].dtype != graph.vertex_dtype:
             raise RecordError(f"`{name}` is {columns[name].dtype}; wanted {graph.vertex_dtype}")
     for name in (*entering, *values):
         _check_dtype(graph, name, columns[name])
-    for names in (entering, leaving, [*arriving, *values]):
+    for names in (entering, deletions, [*insertions, *values]):
         _check_lengths(columns, names)
     if graph.is_weighted() and len(columns["arriving.source"]) and f"arriving.{WEIGHT}" not in columns:
         raise RecordError("the arriving edges have no weights, and the graph is weighted")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dynstore.durable.folder import Restored
     from dynstore.durable.records import Change
     from dynstore.graph.core import GraphState
-    from dynstore.ids.base import IdPlan
+    from dynstore.ids.base import RenumberingPlan
     from dynstore.input.columns import EdgeColumns
     from dynstore.typing import Device
 
@@ -341,15 +341,20 @@ class Database:
         return result
 
     def exchange(
-        self, caller: str, leaving: EdgeColumns, arriving: EdgeColumns, naming: IdPlan, update: Callable[[], R]
+        self,
+        caller: str,
+        deletions: EdgeColumns,
+        insertions: EdgeColumns,
+        renumbering: RenumberingPlan,
+        update: Callable[[], R],
     ) -> R:
         """Log an exchange of rows by numbers, unless it is a part of an update that is logged; make it."""
         if self.updating:
             return update()
-        if naming.read_from is None or caller not in KINDS:
+        if renumbering.read_from is None or caller not in KINDS:
             raise LogError(f"{caller}: this update cannot be logged; it is not made")
         with MemoryChecked(caller):
-            change = exchange_as_change(self.graph, caller, naming, leaving, arriving)
+            change = exchange_as_change(self.graph, caller, renumbering, deletions, insertions)
         return self.make(change, update)
 
     def await_record(self) -> None:

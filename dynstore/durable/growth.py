@@ -66,7 +66,7 @@ class Growth:
         self.seconds += max(0.0, working_time() - self._began)
 
     def go_on(self, size: int, seconds: float) -> None:
-        """Take over what opening the folder has repeated: it would be repeated again."""
+        """Count the updates that opening the folder has made anew: the next opening would make them anew, too."""
         self.bytes, self.seconds = size, seconds
 
     def is_due(self) -> bool:

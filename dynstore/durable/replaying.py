@@ -88,7 +88,7 @@ class _Replay:
         return Replayed(records - 1, before, self._refused[0], size)
 
     def _check(self, entry: Entry) -> None:
-        """Refuse a record that may wait for others and is none of this graph's."""
+        """Refuse a record that no update of this graph can have written; now, if it may wait for others."""
         if entry.change.kind in FOLDED:
             with self._naming(entry):
                 check_change(self.graph, entry.change)

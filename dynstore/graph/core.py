@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dynstore.batches.sorted import Batch
     from dynstore.graph.records import EdgeRecords
     from dynstore.graph.versions.undo import Pinned, UndoLog
-    from dynstore.ids.base import IdPlan, VertexIds
+    from dynstore.ids.base import RenumberingPlan, VertexIds
     from dynstore.input.columns import EdgeColumns
     from dynstore.stores.base import Columns, NativeRows, Store
     from dynstore.stores.table.slots import SearchResult
@@ -70,7 +70,12 @@ class Journal(Protocol):
         """Wait until the record of the update that is being made is written. It may raise."""
 
     def exchange(
-        self, caller: str, leaving: EdgeColumns, arriving: EdgeColumns, naming: IdPlan, update: Callable[[], T]
+        self,
+        caller: str,
+        deletions: EdgeColumns,
+        insertions: EdgeColumns,
+        renumbering: RenumberingPlan,
+        update: Callable[[], T],
     ) -> T:
         """Write an exchange of rows by numbers, unless it is a part of an update that is written; make it."""
 
@@ -422,7 +427,7 @@ class GraphCore:
         return count
 
     def lacks_in_edges(self, transposed: bool) -> bool:
-        """Whether in-edges are asked for and not kept: to make them takes longer than a search among all edges."""
+        """Whether a caller needs in-edges that are not kept: to search all edges is faster than to make in-edges."""
         return transposed and self.directed and self.into is None
 
     def numbered_edges(self, once: bool, among: Array | None = None) -> Columns:

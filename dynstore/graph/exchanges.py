@@ -14,7 +14,7 @@ from dynstore.graph.insertions import Request, check_sums, fill_weights, with_we
 from dynstore.graph.recording import record, take_extra_columns
 from dynstore.graph.records import TIME
 from dynstore.graph.transaction import Deletion, Insertion, Plans, Transaction
-from dynstore.ids.base import IdPlan
+from dynstore.ids.base import RenumberingPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import check_lengths, check_names, split_columns, take_rows
 from dynstore.input.times import is_dated, read_time
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from dynstore.ids.base import Names
     from dynstore.typing import Array, OnDuplicate, UpdateReport
 
-__all__ = ["Arriving", "Exchange", "Follow", "exchange", "expire", "update"]
+__all__ = ["Exchange", "Follow", "GivenInsertions", "exchange", "expire", "update"]
 
 # Plans what else an update does, and returns its commit.
-Follow: TypeAlias = "Callable[[IdPlan], Callable[[], None]]"
+Follow: TypeAlias = "Callable[[RenumberingPlan], Callable[[], None]]"
 
 
-class Arriving(NamedTuple):
+class GivenInsertions(NamedTuple):
     """What :func:`update` inserts, as the user names it.
 
     Attributes
@@ -58,10 +58,10 @@ class Exchange(NamedTuple):
 
     Attributes
     ----------
-    leaving, arriving : EdgeColumns
+    deletions, insertions : EdgeColumns
         Numbers of rows. In a graph with extra columns, those that arrive have records (:func:`record`).
-    naming : IdPlan
-        What the arriving edges do to the ids.
+    renumbering : RenumberingPlan
+        What the insertions do to the ids.
     on_duplicate : {"replace", "add"}
     follow : callable or None
         It is called before the insertion, and may raise.
@@ -73,9 +73,9 @@ class Exchange(NamedTuple):
         move to host memory do so first. By default that of :meth:`GraphCore.agreeing`.
     """
 
-    leaving: EdgeColumns
-    arriving: EdgeColumns
-    naming: IdPlan
+    deletions: EdgeColumns
+    insertions: EdgeColumns
+    renumbering: RenumberingPlan
     on_duplicate: OnDuplicate = "replace"
     follow: Follow | None = None
     expire_before: int | None = None
@@ -83,7 +83,7 @@ class Exchange(NamedTuple):
 
 
 def update(
-    core: GraphCore, given: Arriving, delete: Any = None, expire_before: Any = None, expire_last: bool = False
+    core: GraphCore, given: GivenInsertions, delete: Any = None, expire_before: Any = None, expire_last: bool = False
 ) -> UpdateReport:
     """Expire and delete edges, and insert others; see :meth:`dynstore.DynamicGraph.update`."""
     with core.lock, Transaction(core, "update") as one:
@@ -91,14 +91,14 @@ def update(
         if bound is not None and given.rows is None and delete is None:
             check_names("update", given.names)
             return _expire(one, bound)
-        leaving = _read_leaving(core, delete, given.names)
+        deletions = _read_deletions(core, delete, given.names)
         first, last = (None, bound) if expire_last else (bound, None)
-        columns, extra, naming, late = _read_arriving(core, given, first)
+        columns, extra, renumbering, late = _read_insertions(core, given, first)
         on_duplicate = given.on_duplicate
         if extra is not None:
-            columns = record(core, "update", columns, extra, on_duplicate, leaving, first, last)
+            columns = record(core, "update", columns, extra, on_duplicate, deletions, first, last)
             on_duplicate = "replace"
-        report = exchange(core, "update", Exchange(leaving, columns, naming, on_duplicate, expire_before=bound))
+        report = exchange(core, "update", Exchange(deletions, columns, renumbering, on_duplicate, expire_before=bound))
     return report._replace(late=late) if late else report
 
 
@@ -128,7 +128,9 @@ def _expire(one: Transaction, bound: int) -> UpdateReport:
             report = one.finish_deletion(plans, 0, 0, commit)
             return report._replace(deleted=0, absent=0, expired=report.deleted)
     nothing = _nothing(core)
-    return exchange(core, one.caller, Exchange(nothing, nothing, IdPlan(core.num_vertices), expire_before=bound))
+    return exchange(
+        core, one.caller, Exchange(nothing, nothing, RenumberingPlan(core.num_vertices), expire_before=bound)
+    )
 
 
 # ---------------------------------------------------------------------- what an update reads
@@ -140,16 +142,16 @@ def _nothing(core: GraphCore) -> EdgeColumns:
     return EdgeColumns(none, none, None, -1)
 
 
-def _read_leaving(core: GraphCore, delete: Any, names: Names) -> EdgeColumns:
+def _read_deletions(core: GraphCore, delete: Any, names: Names) -> EdgeColumns:
     if delete is None:
         return _nothing(core)
     request = Request("update", delete, (*names[:2], None), None).opened(core)
     return core.ids.find_edges(*request, core.num_vertices)
 
 
-def _read_arriving(
-    core: GraphCore, given: Arriving, bound: int | None
-) -> tuple[EdgeColumns, dict[str, Array] | None, IdPlan, int]:
+def _read_insertions(
+    core: GraphCore, given: GivenInsertions, bound: int | None
+) -> tuple[EdgeColumns, dict[str, Array] | None, RenumberingPlan, int]:
     """Read the edges to insert.
 
     Returns
@@ -158,7 +160,7 @@ def _read_arriving(
         With weights in a weighted graph.
     extra : dict of arrays, or None
         Their extra columns.
-    naming : IdPlan
+    renumbering : RenumberingPlan
     late : int
         Rows with a time below the bound, which are left out.
     """
@@ -166,7 +168,7 @@ def _read_arriving(
         check_names("update", given.names)
         if given.time is not None:
             take_extra_columns(core, "update", ([], []), given.names, given.time)
-        return _nothing(core), None, IdPlan(core.num_vertices), 0
+        return _nothing(core), None, RenumberingPlan(core.num_vertices), 0
     late = 0
     edges, extra = take_extra_columns(core, "update", given.rows, given.names, given.time)
     whole = request = with_weights(core, Request("update", edges, given.names, core.stored_weights).opened(core))
@@ -183,7 +185,7 @@ def _read_arriving(
             some = request._replace(names=("source", "destination", None))
             request, ignored = (some._replace(edges=take_rows(parts, which)) for which in (rows, old))
     try:
-        numbers, naming = core.ids.plan_edges(*request, core.num_vertices)
+        numbers, renumbering = core.ids.plan_edges(*request, core.num_vertices)
         if late:  # they are ignored, and still have to be right
             core.ids.find_edges(*ignored, core.num_vertices)
     except InputError:
@@ -192,7 +194,7 @@ def _read_arriving(
         raise
     numbers = fill_weights(core, "update", numbers, given.default_weight)
     check_sums(core, "update", numbers, given.on_duplicate)
-    return numbers, extra, naming, late
+    return numbers, extra, renumbering, late
 
 
 # ---------------------------------------------------------------------- the exchange
@@ -217,27 +219,27 @@ def exchange(core: GraphCore, caller: str, given: Exchange) -> UpdateReport:
 
     if core.journal is None:
         return make()
-    return core.journal.exchange(caller, given.leaving, given.arriving, given.naming, make)
+    return core.journal.exchange(caller, given.deletions, given.insertions, given.renumbering, make)
 
 
 def _exchange_once(update: Transaction, given: Exchange) -> UpdateReport:
-    core, bound, num_leaving = update.core, given.expire_before, len(given.leaving.src)
+    core, bound, num_deletions = update.core, given.expire_before, len(given.deletions.src)
     restore, before, num_expired, num_wanted = None, core.num_edges, 0, None
-    inserts = len(given.arriving.src) > 0 or given.naming.num_vertices > core.num_vertices
+    inserts = len(given.insertions.src) > 0 or given.renumbering.num_vertices > core.num_vertices
     with update.writing():
         if bound is not None:
             given = given._replace(follow=_raising(core, bound))
             restore = update.expire_first(bound) if inserts else None
             num_expired = before - core.num_edges
         try:
-            gone = wanted = update.batch_of(given.leaving)
+            gone = wanted = update.batch_of(given.deletions)
             if bound is not None and restore is None:
                 expired = update.expired(bound)
                 num_expired = len(expired.src)
                 if num_expired:
                     num_wanted = wanted.num_edges(core.directed)
-                    gone = update.batch_of(_joined(core.backend, expired, given.leaving))
-            batch = update.batch_of(given.arriving, given.on_duplicate)
+                    gone = update.batch_of(_joined(core.backend, expired, given.deletions))
+            batch = update.batch_of(given.insertions, given.on_duplicate)
             update.make_way(gone.num_rows + batch.num_rows)
         except BaseException:
             if restore is not None:
@@ -252,13 +254,13 @@ def _exchange_once(update: Transaction, given: Exchange) -> UpdateReport:
     return report._replace(
         deleted=deleted,
         absent=num_wanted - deleted,
-        duplicates=report.duplicates + num_leaving - num_wanted,
+        duplicates=report.duplicates + num_deletions - num_wanted,
         expired=num_expired,
     )
 
 
 def _raising(core: GraphCore, bound: int) -> Follow:
-    """Return what else an update does that leaves no edge with a time below a bound."""
+    """Return the last step of an update that has deleted all edges older than a bound: the records note the bound."""
     records = core.records
     assert records is not None
     return lambda _: records.plan_raise(bound)
@@ -272,12 +274,12 @@ def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeCo
 
 def _delete_alone(update: Transaction, given: Exchange, gone: Batch) -> tuple[UpdateReport, int]:
     """Do what :func:`_delete_and_insert` does where nothing is inserted."""
-    finish = None if given.follow is None else given.follow(given.naming)
+    finish = None if given.follow is None else given.follow(given.renumbering)
     plans, gone = update.attempt_or_plan(Deletion(), gone, given.agree is None)
     num_gone = gone.num_edges(update.core.directed)
     if given.agree is not None:
         given.agree(update.deletion_report(plans, num_gone, 0))
-    report = update.finish_deletion(plans, num_gone, 0, given.naming.commit)
+    report = update.finish_deletion(plans, num_gone, 0, given.renumbering.commit)
     if finish is not None:
         finish()
     return report, num_gone
@@ -290,7 +292,7 @@ def _delete_and_insert(
 
     ``restore``: what takes this version's deletions back, if there have been any.
     """
-    core, naming, num_rows = update.core, given.naming, len(given.arriving.src)
+    core, renumbering, num_rows = update.core, given.renumbering, len(given.insertions.src)
     together = None if restore is not None else _plan_together(core, given, gone, batch)
     before: Change | None = None
     deletion, is_written = None if together is None else together[0], restore is not None
@@ -301,11 +303,11 @@ def _delete_and_insert(
             is_written = True
         num_gone = gone.num_edges(core.directed)
         deleted = 0 if deletion is None else update.found_edges(deletion.out)
-        if naming.arrange is not None:
-            batch = naming.arrange(batch)
-        finish = None if given.follow is None else given.follow(naming)
+        if renumbering.arrange is not None:
+            batch = renumbering.arrange(batch)
+        finish = None if given.follow is None else given.follow(renumbering)
         if together is None:
-            operation = Insertion(naming.num_vertices, given.on_duplicate)
+            operation = Insertion(renumbering.num_vertices, given.on_duplicate)
             plans, batch = update.attempt_or_plan(operation, batch, given.agree is None)
         else:
             plans = together[1]
@@ -324,7 +326,7 @@ def _delete_and_insert(
     if core.logs and deletion is not None:
         core.record_change(deletion.change)
     core.num_edges -= deleted
-    report = update.finish_insertion(plans, batch, num_rows, naming.commit)
+    report = update.finish_insertion(plans, batch, num_rows, renumbering.commit)
     if finish is not None:
         finish()
     return report._replace(deleted=deleted, grown=grown), num_gone
@@ -337,11 +339,11 @@ def _plan_together(core: GraphCore, given: Exchange, gone: Batch, batch: Batch) 
     """
     if not (isinstance(gone, EdgeBatch) and isinstance(batch, EdgeBatch) and len(gone)):  # as on the host
         return None
-    if given.naming.arrange is not None:
+    if given.renumbering.arrange is not None:
         return None
     if core.logs and core.logs_that_want(len(gone)):
         return None
-    how, into = (given.naming.num_vertices, given.on_duplicate), None
+    how, into = (given.renumbering.num_vertices, given.on_duplicate), None
     out = core.out.plan_exchange(gone, batch, *how)
     if out is not None and core.into is not None:
         into = core.into.plan_exchange(gone.transposed(core.backend), batch.transposed(core.backend), *how)

@@ -19,7 +19,7 @@ from dynstore.stores.base import Reason, Refused
 if TYPE_CHECKING:
     from dynstore.batches.sorted import Batch
     from dynstore.graph.core import GraphCore
-    from dynstore.ids.base import IdPlan, Names
+    from dynstore.ids.base import Names, RenumberingPlan
     from dynstore.typing import Array, OnDuplicate, UpdateReport
 
 __all__ = ["Request", "check_sums", "delete", "fill_weights", "insert", "with_weights"]
@@ -151,10 +151,10 @@ def _insert(
     core, caller = update.core, request.caller
     before, speculates = core.out.num_vertices, update.speculates
     validate = not speculates or core.expects_new_ids or extra is not None
-    columns, naming = core.ids.plan_edges(*request, before, validate)
+    columns, renumbering = core.ids.plan_edges(*request, before, validate)
     columns = fill_weights(core, caller, columns, default_weight)
     if on_duplicate != "replace" and _may_overflow(core, columns):
-        columns, naming = core.ids.plan_edges(*request, before)  # validated
+        columns, renumbering = core.ids.plan_edges(*request, before)  # validated
         columns = fill_weights(core, caller, columns, default_weight)
         check_sums(core, caller, columns, on_duplicate)
     if extra is not None:
@@ -163,24 +163,24 @@ def _insert(
     batch = update.batch_of(columns, on_duplicate)
     update.make_way(None if on_duplicate == "append" else batch.num_rows)
     with update.writing():
-        operation = Insertion(naming.num_vertices, on_duplicate)
+        operation = Insertion(renumbering.num_vertices, on_duplicate)
         outcome = update.attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused) and columns.max_id is None:
-            columns, naming, batch = _validate(update, outcome.batch, request, on_duplicate, default_weight)
-            operation = Insertion(naming.num_vertices, on_duplicate)
+            columns, renumbering, batch = _validate(update, outcome.batch, request, on_duplicate, default_weight)
+            operation = Insertion(renumbering.num_vertices, on_duplicate)
             outcome = Refused(outcome.reason, batch)
-            if naming.num_vertices > before and outcome.reason is Reason.INVALID:
+            if renumbering.num_vertices > before and outcome.reason is Reason.INVALID:
                 outcome = update.attempt(operation, batch)
-        core.expects_new_ids = 0 < before < naming.num_vertices
+        core.expects_new_ids = 0 < before < renumbering.num_vertices
         if isinstance(outcome, Refused):
-            batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
+            batch = outcome.batch if renumbering.arrange is None else renumbering.arrange(outcome.batch)
             outcome = update.plan(operation, batch)
-        return update.finish_insertion(outcome, batch, len(columns.src), naming.commit)
+        return update.finish_insertion(outcome, batch, len(columns.src), renumbering.commit)
 
 
 def _validate(
     update: Transaction, batch: Batch, request: Request, on_duplicate: OnDuplicate, default_weight: float | None
-) -> tuple[EdgeColumns, IdPlan, Batch]:
+) -> tuple[EdgeColumns, RenumberingPlan, Batch]:
     """Validate ids and weights that were not validated; return the batch with the ids' numbers.
 
     Raises
@@ -190,14 +190,14 @@ def _validate(
     core = update.core
     reading = *request, core.out.num_vertices
     if not isinstance(batch, UnsortedBatch) or core.vertex_dtype.itemsize == 8:
-        columns, naming = core.ids.plan_edges(*reading)
+        columns, renumbering = core.ids.plan_edges(*reading)
         columns = fill_weights(core, request.caller, columns, default_weight)
-        return columns, naming, update.batch_of(columns, on_duplicate)
+        return columns, renumbering, update.batch_of(columns, on_duplicate)
     if not core.ids.renumbered:  # ids are numbers
         bounds = batch.find_bounds(sorting=batch.needs_order or core.out.num_edges == 0)
         return *core.ids.plan_edges(*reading, bounds=bounds), batch
-    columns, naming = core.ids.plan_edges(*reading)
-    return columns, naming, batch.renumbered(columns.src, columns.dst)
+    columns, renumbering = core.ids.plan_edges(*reading)
+    return columns, renumbering, batch.renumbered(columns.src, columns.dst)
 
 
 def delete(core: GraphCore, request: Request) -> UpdateReport:

@@ -30,7 +30,7 @@ SLOTS_AN_EDGE, SORT_BYTES = 1 / 0.65, 32
 
 
 def check_memory(caller: str, memory: Any, spill: Any, store: type[Store]) -> bool:
-    """Refuse what is no memory, or none of this store; return ``spill``."""
+    """Refuse an unknown kind of memory, and one that this store cannot use; return ``spill`` as a bool."""
     check_name(caller, "memory", memory, MEMORIES)
     if (check_flag(caller, "spill", spill) or memory != "device") and "host" not in store.memories:
         able = ", ".join(repr(name) for name in sorted(STORES) if "host" in get_store(name).memories)

@@ -11,7 +11,7 @@ from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.graph.recording import record, take_extra_columns
 from dynstore.graph.transaction import Transaction
-from dynstore.ids.base import IdPlan
+from dynstore.ids.base import RenumberingPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.operations.history import MOST_BITS, History, Neighbors, Writes, search
@@ -42,13 +42,13 @@ class Inserted(NamedTuple):
     columns : EdgeColumns
     extra : dict of arrays, or None
         The extra columns of edges.
-    naming : IdPlan
+    renumbering : RenumberingPlan
     """
 
     rows: Array
     columns: EdgeColumns
     extra: dict[str, Array] | None
-    naming: IdPlan
+    renumbering: RenumberingPlan
 
 
 class Script(NamedTuple):
@@ -130,9 +130,9 @@ def _read_insertions(
         more = [table.values("edge_columns", name, rows) for name in others]
     edges, extra = take_extra_columns(core, INSERTIONS, (*edges, *more), (source, destination, None), times)
     request = Request(INSERTIONS, edges, ("source", "destination", None), core.stored_weights).opened(core)
-    columns, naming = core.ids.plan_edges(*with_weights(core, request), core.num_vertices)
-    naming.read_from = edges[:2]
-    return Inserted(rows, fill_weights(core, CALLER, columns, default_weight), extra, naming)
+    columns, renumbering = core.ids.plan_edges(*with_weights(core, request), core.num_vertices)
+    renumbering.read_from = edges[:2]
+    return Inserted(rows, fill_weights(core, CALLER, columns, default_weight), extra, renumbering)
 
 
 def _read_script(core: GraphCore, table: OperationTable, inserted: Inserted, names: tuple[str, str, str]) -> Script:
@@ -146,7 +146,7 @@ def _read_script(core: GraphCore, table: OperationTable, inserted: Inserted, nam
         columns = [(source, table.values("source", source, others))]
         if pairs.shape[0]:
             columns.append((destination, table.integers("destination", destination, pairs)))
-        found = core.ids.find_planned(OTHERS, columns, core.num_vertices, inserted.naming)
+        found = core.ids.find_planned(OTHERS, columns, core.num_vertices, inserted.renumbering)
         src[others] = found[0]
         if pairs.shape[0]:
             dst[pairs] = found[1]
@@ -154,11 +154,11 @@ def _read_script(core: GraphCore, table: OperationTable, inserted: Inserted, nam
     if hops.shape[0]:
         limits[hops] = table.counts("k", k, hops)
     rows = table.rows_of(Operation.INSERT, Operation.DELETE)
-    rows = rows[xp.argsort(table.moments[rows])]
+    rows = rows[xp.argsort(table.timestamps[rows])]
     inserts = table.kinds[rows] == int(Operation.INSERT)
-    writes = Writes(src[rows], dst[rows], table.moments[rows], inserts)
+    writes = Writes(src[rows], dst[rows], table.timestamps[rows], inserts)
     places = xp.where(inserts, search(xp, inserted.rows, rows), -1)
-    highest = max(inserted.naming.num_vertices, *(int(ends.max()) if count else 0 for ends in (src, dst)))
+    highest = max(inserted.renumbering.num_vertices, *(int(ends.max()) if count else 0 for ends in (src, dst)))
     bits = highest.bit_length()
     if max(bits, int(count).bit_length()) > MOST_BITS:
         raise LimitError(
@@ -171,8 +171,8 @@ def _read_script(core: GraphCore, table: OperationTable, inserted: Inserted, nam
 
 
 def _history(core: GraphCore, script: Script, transposed: bool = False) -> History:
-    num_moments = max(1, script.table.kinds.shape[0])
-    return History(core.backend, script.writes, num_moments, script.bits, transposed, not core.directed)
+    num_timestamps = max(1, script.table.kinds.shape[0])
+    return History(core.backend, script.writes, num_timestamps, script.bits, transposed, not core.directed)
 
 
 def _answers(core: GraphCore, script: Script, history: History) -> list[Frame]:
@@ -190,7 +190,7 @@ def _edge_answers(core: GraphCore, script: Script, history: History) -> Frame:
     exists = core.backend.zeros(rows.shape[0], np.bool_)
     if rows.shape[0]:
         before, _ = core.out.look_up(_in_dtype(core, src), _in_dtype(core, dst))
-        exists = history.edges_at(src, dst, script.table.moments[rows], before)
+        exists = history.edges_at(src, dst, script.table.timestamps[rows], before)
     return make_frame(core.backend, {"query": rows, "exists": exists}, core.frames)
 
 
@@ -201,7 +201,7 @@ def _row_answers(core: GraphCore, script: Script, history: History, kind: Operat
     if rows.shape[0]:
         slots = core.oriented(kind == Operation.PREDECESSORS).slots
         stored = slots.weights
-        near = history.neighbors_at(slots, script.src[rows], script.table.moments[rows], core.weighted)
+        near = history.neighbors_at(slots, script.src[rows], script.table.timestamps[rows], core.weighted)
     weights = {"weight": _weights_at(core, script, near, stored)} if core.weighted else {}
     return _frame_of(core, script, rows[near.owners], near.numbers, weights)
 
@@ -223,10 +223,10 @@ def _hop_answers(core: GraphCore, script: Script, history: History) -> Frame:
     rows = rows[_are_vertices(core, script, rows)] if rows.shape[0] else rows
     found = (core.backend.empty(0, np.int64),) * 3
     if rows.shape[0]:
-        begins, moments = script.src[rows], script.table.moments[rows]
+        begins, timestamps = script.src[rows], script.table.timestamps[rows]
         slots, limits = core.out.slots, script.limits[rows]
         kernels = core.backend.kernels("dynstore.operations")
-        found = kernels.find_hops(core.backend, history, slots, rows, begins, moments, limits)
+        found = kernels.find_hops(core.backend, history, slots, rows, begins, timestamps, limits)
     asked, numbers, distances = found
     distances = distances.astype(core.vertex_dtype, copy=False)
     return _frame_of(core, script, asked, numbers, {"distance": distances})
@@ -235,42 +235,42 @@ def _hop_answers(core: GraphCore, script: Script, history: History) -> Frame:
 def _are_vertices(core: GraphCore, script: Script, rows: Array) -> Array:
     """Return whether the source of each row is a vertex at its time."""
     xp, numbers = core.backend.xp, script.src[rows]
-    naming, writes = script.inserted.naming, script.writes
+    renumbering, writes = script.inserted.renumbering, script.writes
     there = numbers < core.num_vertices
-    if naming.numbers is not None:  # a new id may have a number below V
-        there &= ~xp.isin(numbers, naming.numbers)
-    moments = writes.moments[writes.inserts]
+    if renumbering.numbers is not None:  # a new id may have a number below V
+        there &= ~xp.isin(numbers, renumbering.numbers)
+    timestamps = writes.timestamps[writes.inserts]
     ends = xp.concatenate((writes.src[writes.inserts], writes.dst[writes.inserts]))
-    if not moments.shape[0]:
+    if not timestamps.shape[0]:
         return there
     order = xp.argsort(ends, kind="stable")
-    ends, moments = ends[order], xp.concatenate((moments, moments))[order]
+    ends, timestamps = ends[order], xp.concatenate((timestamps, timestamps))[order]
     if core.ids.renumbered:  # a vertex comes with its first insertion
-        first = xp.lexsort(xp.stack((moments, ends)))
-        ends, moments = ends[first], moments[first]
+        first = xp.lexsort(xp.stack((timestamps, ends)))
+        ends, timestamps = ends[first], timestamps[first]
     else:  # a vertex comes with the first insertion of its id or a higher one
-        moments = _running_least(core.backend, moments[::-1])[::-1]
+        timestamps = _running_least(core.backend, timestamps[::-1])[::-1]
     places = search(xp, ends, numbers)
     inside = xp.minimum(places, ends.shape[0] - 1)
     comes = places < ends.shape[0]
     if core.ids.renumbered:
         comes &= ends[inside] == numbers
-    return there | (comes & (moments[inside] < script.table.moments[rows]))
+    return there | (comes & (timestamps[inside] < script.table.timestamps[rows]))
 
 
 def _frame_of(core: GraphCore, script: Script, queries: Array, numbers: Array, values: dict[str, Array]) -> Frame:
     """Make a frame of vertices that are sorted by the row that asked and by number; it is sorted by their ids."""
-    backend, naming, before = core.backend, script.inserted.naming, core.num_vertices
+    backend, renumbering, before = core.backend, script.inserted.renumbering, core.num_vertices
     if core.ids.renumbered:
         xp = backend.xp
         known = xp.unique(numbers)
-        places = backend.empty(naming.num_vertices, np.int64)
+        places = backend.empty(renumbering.num_vertices, np.int64)
         if known.shape[0]:
-            places[core.ids.planned_order(known, before, naming)] = xp.arange(known.shape[0])
+            places[core.ids.planned_order(known, before, renumbering)] = xp.arange(known.shape[0])
         order = xp.argsort(queries << script.bits | places[numbers])
         queries, numbers = queries[order], numbers[order]
         values = {name: array[order] for name, array in values.items()}
-    vertices = core.ids.planned_column(numbers, before, naming, frame_library(backend, core.frames))
+    vertices = core.ids.planned_column(numbers, before, renumbering, frame_library(backend, core.frames))
     return make_frame(backend, {"query": queries, "vertex": vertices, **values}, core.frames)
 
 
@@ -284,7 +284,7 @@ def _in_dtype(core: GraphCore, numbers: Array) -> Array:
 
 def _run_writes(core: GraphCore, script: Script, history: History) -> UpdateReport:
     """Write what the last operation on each edge leaves, as one version."""
-    num_rows, inserted = int(script.writes.moments.shape[0]), script.inserted
+    num_rows, inserted = int(script.writes.timestamps.shape[0]), script.inserted
     if not num_rows:
         return UpdateReport()
     with core.lock, Transaction(core, CALLER):
@@ -297,15 +297,15 @@ def _run_writes(core: GraphCore, script: Script, history: History) -> UpdateRepo
         src, dst = _in_dtype(core, src), _in_dtype(core, dst)
         places = script.places[last[stays]]
         given = inserted.columns.weights
-        arriving = EdgeColumns(src[stays], dst[stays], None if given is None else given[places], highest)
-        leaving = EdgeColumns(src[~stays], dst[~stays], None, highest)
+        insertions = EdgeColumns(src[stays], dst[stays], None if given is None else given[places], highest)
+        deletions = EdgeColumns(src[~stays], dst[~stays], None, highest)
         if inserted.extra is not None:
             extra = {name: array[places] for name, array in inserted.extra.items()}
             deleted = ~script.writes.inserts  # an edge that comes back has no older time
             ends = [_in_dtype(core, numbers[deleted]) for numbers in script.writes[:2]]
             gone = EdgeColumns(ends[0], ends[1], None, highest)
-            arriving = record(core, CALLER, arriving, extra, leaving=gone)
-    report = exchange(core, CALLER, Exchange(leaving, arriving, inserted.naming))
+            insertions = record(core, CALLER, insertions, extra, deletions=gone)
+    report = exchange(core, CALLER, Exchange(deletions, insertions, inserted.renumbering))
     return report._replace(duplicates=num_rows - num_edges)
 
 

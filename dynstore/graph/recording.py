@@ -49,7 +49,7 @@ def record(
     columns: EdgeColumns,
     extra: dict[str, Array],
     on_duplicate: OnDuplicate = "replace",
-    leaving: EdgeColumns | None = None,
+    deletions: EdgeColumns | None = None,
     expired_before: int | None = None,
     expiring_before: int | None = None,
 ) -> EdgeColumns:
@@ -59,7 +59,7 @@ def record(
 
     Parameters
     ----------
-    leaving : EdgeColumns, optional
+    deletions : EdgeColumns, optional
         Edges that are deleted before.
     expired_before : int, optional
         Edges with times below it are deleted before, too.
@@ -76,11 +76,11 @@ def record(
     values, weights = extra, columns.weights
     if weights is not None:
         if on_duplicate != "replace":
-            weights = _sum_weights(core, columns, weights, leaving, expired_before)
+            weights = _sum_weights(core, columns, weights, deletions, expired_before)
         values = {WEIGHT: weights, **extra}
     newest = None
     if core.records.timed and len(columns.src):
-        times, newest = _last_times(core, columns, extra[TIME], leaving)
+        times, newest = _last_times(core, columns, extra[TIME], deletions)
         values = {**values, TIME: times}
         if expiring_before is not None:
             stays = times.astype(np.int64) >= expiring_before  # the bound may not fit int32
@@ -95,13 +95,13 @@ def record(
 
 
 def _sum_weights(
-    core: GraphCore, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None, expired_before: int | None
+    core: GraphCore, columns: EdgeColumns, weights: Array, deletions: EdgeColumns | None, expired_before: int | None
 ) -> Array:
     """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
     assert core.records is not None
     if not len(columns.src):
         return weights
-    mine, there, stored = _found(core, columns, leaving)
+    mine, there, stored = _found(core, columns, deletions)
     if expired_before is not None:  # it may not fit int32
         there &= core.records.column(TIME, stored).astype(np.int64) >= expired_before
     with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
@@ -109,7 +109,9 @@ def _sum_weights(
         return sums + core.backend.xp.where(there, core.records.weights(stored), core.weight_dtype.type(0))
 
 
-def _last_times(core: GraphCore, columns: EdgeColumns, times: Array, leaving: EdgeColumns | None) -> tuple[Array, int]:
+def _last_times(
+    core: GraphCore, columns: EdgeColumns, times: Array, deletions: EdgeColumns | None
+) -> tuple[Array, int]:
     """Return a time for each row, and the greatest of the batch.
 
     The last row of an edge gets the greatest time of all its rows, and of the edge that is there.
@@ -120,7 +122,7 @@ def _last_times(core: GraphCore, columns: EdgeColumns, times: Array, leaving: Ed
     first, highest, falls = core.backend.to_host(xp.stack((times[0], times.max(), falls))).tolist()
     if not falls and (newest is None or newest <= first):  # as in a stream: the last row has the greatest
         return times, highest
-    mine, there, stored = _found(core, columns, leaving)
+    mine, there, stored = _found(core, columns, deletions)
     if falls:
         order = xp.lexsort(xp.stack((times.astype(np.int64), mine)))
         ends = core.backend.empty(len(order), np.bool_)
@@ -133,7 +135,7 @@ def _last_times(core: GraphCore, columns: EdgeColumns, times: Array, leaving: Ed
     return xp.where(there, xp.maximum(times, before), times), highest
 
 
-def _found(core: GraphCore, columns: EdgeColumns, leaving: EdgeColumns | None) -> tuple[Array, Array, Array]:
+def _found(core: GraphCore, columns: EdgeColumns, deletions: EdgeColumns | None) -> tuple[Array, Array, Array]:
     """Find the edges of some rows.
 
     Returns
@@ -141,14 +143,14 @@ def _found(core: GraphCore, columns: EdgeColumns, leaving: EdgeColumns | None) -
     mine : array, shape (B,), int64
         A number for each row: rows of one edge have the same.
     there : array, shape (B,), bool
-        Whether the edge is in the graph, and not among the ``leaving``.
+        Whether the edge is in the graph, and not among the ``deletions``.
     stored : array, shape (B,)
         The number of its record; any for absent edges.
     """
     backend, xp, count = core.backend, core.backend.xp, len(columns.src)
     src, dst = columns.src, columns.dst
-    if leaving is not None:
-        src, dst = (xp.concatenate(pair) for pair in ((src, leaving.src), (dst, leaving.dst)))
+    if deletions is not None:
+        src, dst = (xp.concatenate(pair) for pair in ((src, deletions.src), (dst, deletions.dst)))
     if not core.directed:
         src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
     order = xp.lexsort(xp.stack((dst, src)))
@@ -159,7 +161,7 @@ def _found(core: GraphCore, columns: EdgeColumns, leaving: EdgeColumns | None) -
     edges[order] = xp.cumsum(begins)
     mine = edges[:count]
     there, stored = core.out.look_up(columns.src, columns.dst)
-    if leaving is not None:
+    if deletions is not None:
         gone = backend.zeros(len(order), np.bool_)
         gone[edges[count:]] = True
         there &= ~gone[mine]

@@ -228,7 +228,7 @@ class EdgeRecords:
             )
 
     def guess_dated(self) -> None:
-        """Take the times for those of date-times if they are nanoseconds by their size: what is read does not say."""
+        """Guess whether times are date-times: they are if they are large enough for nanoseconds. Logs do not say it."""
         self.dated = self.newest is not None and self.newest >= NANOSECONDS
 
     def copy(self) -> Self:

@@ -449,7 +449,10 @@ class Transaction:
         return outcome, outcome.change if isinstance(outcome.change, Change) else before
 
     def _must_read_before(self, batch: Batch) -> bool:
-        """Whether an attempt to delete a batch leaves no trace of what was there, and no log looks that up."""
+        """Whether the edges of a batch must be looked up before an attempt to delete them, to be able to undo it.
+
+        That is not so if edges have no weights and the store refuses absent ones, or if a log looks them up anyway.
+        """
         core = self.core
         if core.out.weight_dtype is None and core.out.refuses_absent:
             return False

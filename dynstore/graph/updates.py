@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dynstore.arguments import check_flag, check_name, check_number
 from dynstore.config import check_share
 from dynstore.errors import InputError, InputTypeError
-from dynstore.graph.exchanges import Arriving, expire, update
+from dynstore.graph.exchanges import GivenInsertions, expire, update
 from dynstore.graph.insertions import Request, delete, insert
 from dynstore.graph.local import LocalGraph
 from dynstore.graph.operations import apply
@@ -173,7 +173,7 @@ class MutableGraph(LocalGraph):
                 f"update: expire_before is {expire_before!r}; wanted a time. Name columns by keyword, as source=..."
             )
         check_flag("update", "expire_last", expire_last)
-        given = Arriving(insert, (source, destination, weight), time, default_weight, on_duplicate)
+        given = GivenInsertions(insert, (source, destination, weight), time, default_weight, on_duplicate)
         return update(self.core, given, delete, expire_before, expire_last)
 
     def expire(self, before: Any) -> UpdateReport:

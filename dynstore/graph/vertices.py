@@ -22,11 +22,11 @@ __all__ = ["clear", "delete_vertices", "insert_vertices", "reorder"]
 def insert_vertices(core: GraphCore, ids: Any) -> UpdateReport:
     """Add vertices without edges; see :meth:`dynstore.DynamicGraph.insert_vertices`."""
     with core.lock, Transaction(core, "insert_vertices") as update:
-        naming = core.ids.plan_vertices(update.caller, ids, core.num_vertices)
+        renumbering = core.ids.plan_vertices(update.caller, ids, core.num_vertices)
         nothing = core.backend.empty(0, core.vertex_dtype)
-        plans = update.plan(Growth(naming.num_vertices), EdgeBatch(nothing, nothing, None))
+        plans = update.plan(Growth(renumbering.num_vertices), EdgeBatch(nothing, nothing, None))
         with update.writing():
-            update.commit(plans, naming.commit)
+            update.commit(plans, renumbering.commit)
     return UpdateReport()
 
 

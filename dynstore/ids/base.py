@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.typing import Array
 
-__all__ = ["DenseIds", "IdPlan", "Rearrangement", "VertexIds", "nothing"]
+__all__ = ["DenseIds", "Rearrangement", "RenumberingPlan", "VertexIds", "nothing"]
 
 MIN_MAX_VERTICES = 1 << 24
 MAX_VERTICES_FACTOR = 8
@@ -38,7 +38,7 @@ def nothing() -> None:
 
 
 @dataclass(slots=True)
-class IdPlan:
+class RenumberingPlan:
     """What an update does to the ids.
 
     Attributes
@@ -52,7 +52,7 @@ class IdPlan:
         final numbers.
     ranks : array, shape (V,), or None
         What :attr:`arrange` has found: the final number of each number given so far.
-    new : array or Texts, or None
+    new : array or DeviceStrings, or None
         With ``renumber=True``, the new ids, distinct and ascending, in the form in which the table keeps ids; None if
         there are none.
     numbers : array, int64, or None
@@ -130,7 +130,7 @@ class VertexIds(ABC):
     def plan_edges(
         self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
         validate: bool = True, bounds: Bounds | None = None,
-    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+    ) -> tuple[EdgeColumns, RenumberingPlan]:  # fmt: skip
         """Read edges to insert into a graph of ``num_vertices`` vertices, as numbers.
 
         ``validate``, ``bounds``: see :func:`~dynstore.input.columns.read_edges`; without validation all ids count as
@@ -138,7 +138,7 @@ class VertexIds(ABC):
         """
 
     @abstractmethod
-    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> IdPlan:
+    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> RenumberingPlan:
         """Read vertices to insert."""
 
     @abstractmethod
@@ -181,7 +181,7 @@ class VertexIds(ABC):
         Returns
         -------
         columns : EdgeColumns
-        strangers : array or Texts, or None
+        strangers : array or DeviceStrings, or None
             With ``renumber=True``, the ids that are no vertices, distinct and ascending, in the form in which the table
             keeps ids. Their numbers go from V on, in this order.
         """
@@ -206,7 +206,7 @@ class VertexIds(ABC):
 
     @abstractmethod
     def find_planned(
-        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan
+        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: RenumberingPlan
     ) -> list[Array]:
         """Read one or two columns of ids, with their names, as numbers under a plan that is not committed.
 
@@ -218,11 +218,11 @@ class VertexIds(ABC):
         """
 
     @abstractmethod
-    def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
+    def planned_column(self, numbers: Array, num_vertices: int, plan: RenumberingPlan, library: str) -> Any:
         """Return ids of numbers under a plan that is not committed, as a column of a frame of a library."""
 
     @abstractmethod
-    def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
+    def planned_order(self, numbers: Array, num_vertices: int, plan: RenumberingPlan) -> Array:
         """Return numbers of distinct vertices under a plan that is not committed, in ascending order of the ids."""
 
     @abstractmethod
@@ -334,13 +334,13 @@ class DenseIds(VertexIds):
     def plan_edges(
         self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
         validate: bool = True, bounds: Bounds | None = None,
-    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+    ) -> tuple[EdgeColumns, RenumberingPlan]:  # fmt: skip
         columns = read_edges(caller, self.backend, edges, names, self.dtype, weight_dtype, validate, bounds)
         if columns.max_id is None:
-            return columns, IdPlan(num_vertices)
+            return columns, RenumberingPlan(num_vertices)
         return columns, self._plan_up_to(caller, columns.max_id, num_vertices)
 
-    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> IdPlan:
+    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> RenumberingPlan:
         _, highest = read_ids(caller, self.backend, ids, self.dtype)
         return self._plan_up_to(caller, highest, num_vertices)
 
@@ -389,7 +389,7 @@ class DenseIds(VertexIds):
         return int(vertex) if _is_row(vertex, num_vertices) else super().number_of(caller, vertex, num_vertices)
 
     def find_planned(
-        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan
+        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: RenumberingPlan
     ) -> list[Array]:
         xp, known = self.backend.xp, plan.num_vertices
         parts = [read_column(caller, self.backend, *column, INT64)[0].astype(np.int64) for column in columns]
@@ -398,10 +398,10 @@ class DenseIds(VertexIds):
             return parts
         return [xp.where(part < known, part, known + xp.searchsorted(strangers, part)) for part in parts]
 
-    def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
+    def planned_column(self, numbers: Array, num_vertices: int, plan: RenumberingPlan, library: str) -> Any:
         return numbers.astype(self.dtype, copy=False)
 
-    def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
+    def planned_order(self, numbers: Array, num_vertices: int, plan: RenumberingPlan) -> Array:
         return self.backend.xp.sort(numbers)
 
     def of(self, numbers: Array, num_vertices: int) -> Array:
@@ -419,7 +419,7 @@ class DenseIds(VertexIds):
     def _known(self, num_vertices: int) -> str:
         return f"; ids go to {num_vertices - 1}"
 
-    def _plan_up_to(self, caller: str, max_id: int, num_vertices: int) -> IdPlan:
+    def _plan_up_to(self, caller: str, max_id: int, num_vertices: int) -> RenumberingPlan:
         limit = self.max_vertices
         if limit is None:
             limit = max(MIN_MAX_VERTICES, MAX_VERTICES_FACTOR * num_vertices)
@@ -428,4 +428,4 @@ class DenseIds(VertexIds):
                 f"{caller}: id {max_id} would make rows for all {max_id + 1} ids up to it; max_vertices is {limit}. "
                 "Set it higher, or make the graph with renumber=True, which makes rows only for ids that occur"
             )
-        return IdPlan(max(num_vertices, max_id + 1))
+        return RenumberingPlan(max(num_vertices, max_id + 1))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, unknown_name
 from dynstore.ids.columns import StringKeys, read_keys
-from dynstore.ids.texts import CodedTexts, Texts
+from dynstore.ids.strings import CodedStrings, DeviceStrings
 from dynstore.input.forms import on_gpu
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_choices(caller: str, backend: Backend, name: str, column: Any, known: M
         raise InputTypeError(
             f"{caller}: `{name}` has neither strings nor integers; wanted {names} or {origin}"
         ) from error
-    if not isinstance(keys, StringKeys | Texts | CodedTexts):
+    if not isinstance(keys, StringKeys | DeviceStrings | CodedStrings):
         return _checked(caller, backend, name, keys, len(known), origin)
     values, codes = _coded(keys)
     numbers = np.array([known.get(value, -1) for value in values.tolist()], np.int64)
@@ -65,11 +65,11 @@ def read_choices(caller: str, backend: Backend, name: str, column: Any, known: M
 
 def _coded(keys: Any) -> tuple[np.ndarray, Array]:
     """Return the few strings of a column, and the place of each row's."""
-    if isinstance(keys, CodedTexts):
+    if isinstance(keys, CodedStrings):
         return keys.values.to_host(), keys.codes
     import pandas
 
-    values, inner = (keys.to_host(), None) if isinstance(keys, Texts) else (keys.values, keys.codes)
+    values, inner = (keys.to_host(), None) if isinstance(keys, DeviceStrings) else (keys.values, keys.codes)
     codes, names = pandas.factorize(values)
     return names, codes if inner is None else codes[inner]
 

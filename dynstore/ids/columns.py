@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError
-from dynstore.ids.texts import cudf_texts
+from dynstore.ids.strings import cudf_strings
 from dynstore.input.columns import read_integers, read_weights
 from dynstore.input.converting import Coded, holds_strings, plain
 from dynstore.input.forms import on_gpu, split_columns
@@ -72,7 +72,8 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
 
     Returns
     -------
-    array, shape (B,), on the device; StringKeys; or, for a column of cuDF and a graph on CUDA, Texts or CodedTexts
+    array, shape (B,), on the device; StringKeys; or, for a column of cuDF and a graph on CUDA,
+    DeviceStrings or CodedStrings
         Integers keep their dtype, and may be negative: the look-up finds negative ones.
 
     Raises
@@ -91,7 +92,7 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     column = on_gpu(backend, column)
     if type(column).__module__.startswith("cudf.") and kind_of(column) in ("strings", "categories"):
         if backend.family == "cuda":
-            return cudf_texts().read_texts(caller, backend, name, column)
+            return cudf_strings().read_strings(caller, backend, name, column)
         column = column.to_arrow()
     column = plain(caller, name, column, "id")
     if isinstance(column, Coded):

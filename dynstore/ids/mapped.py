@@ -13,11 +13,11 @@ import numpy as np
 
 from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.errors import InputError, InputTypeError, LimitError
-from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds, nothing
+from dynstore.ids.base import Names, Rearrangement, RenumberingPlan, VertexIds, nothing
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
+from dynstore.ids.string_table import DeviceStringTable
+from dynstore.ids.strings import CodedStrings, DeviceStrings
 from dynstore.ids.tables import IdTable, IntegerTable, Match, StringTable
-from dynstore.ids.text_table import TextTable
-from dynstore.ids.texts import CodedTexts, Texts
 from dynstore.input.columns import Bounds, EdgeColumns
 
 if TYPE_CHECKING:
@@ -62,16 +62,16 @@ class MappedIds(VertexIds):
     def plan_edges(
         self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
         validate: bool = True, bounds: Bounds | None = None,
-    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+    ) -> tuple[EdgeColumns, RenumberingPlan]:  # fmt: skip
         keys = read_key_edges(caller, self.backend, edges, names, weight_dtype)
         started = None if validate else self._start_match(keys)
         if started is not None:
-            return started, IdPlan(num_vertices)
+            return started, RenumberingPlan(num_vertices)
         table, match = self._match(caller, keys.names, [keys.src, keys.dst], self.dtype)
         plan = self._plan(caller, table, match, num_vertices, arranging=True)
         return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1), plan
 
-    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> IdPlan:
+    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> RenumberingPlan:
         table, match = self._match(caller, ["ids"], [read_keys(caller, self.backend, "ids", ids)], self.dtype)
         return self._plan(caller, table, match, num_vertices, arranging=False)
 
@@ -108,7 +108,7 @@ class MappedIds(VertexIds):
         ranks[order] = numbers
         gone = None if self._gone is None else self._flags(num_vertices)[order]
         classes = xp.frexp(degrees.astype(np.float64))[1]
-        astray = classes != classes[order]
+        out_of_place = classes != classes[order]
 
         def commit() -> None:
             self._table, self._gone = fresh, gone
@@ -116,18 +116,18 @@ class MappedIds(VertexIds):
 
         return Rearrangement(
             ranks,
-            float(xp.count_nonzero(astray)) / max(num_vertices, 1),
-            float(degrees[astray].sum()) / max(float(degrees.sum()), 1.0),
+            float(xp.count_nonzero(out_of_place)) / max(num_vertices, 1),
+            float(degrees[out_of_place].sum()) / max(float(degrees.sum()), 1.0),
             int(xp.count_nonzero(order != numbers)),
             commit,
         )
 
-    def _plan(self, caller: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> IdPlan:
+    def _plan(self, caller: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> RenumberingPlan:
         """Give the new ids the next numbers; with ``arranging``, number the first ids by degree."""
         xp, columns, ids = self.backend.xp, match.columns, match.new
         count = int(ids.shape[0])
         if count == 0:
-            return IdPlan(num_vertices, self._revival(columns, num_vertices))
+            return RenumberingPlan(num_vertices, self._revival(columns, num_vertices))
         free = self._free(columns, num_vertices, count)
         total = num_vertices + count - int(free.shape[0])
         self._check_limit(caller, count, total)
@@ -135,7 +135,7 @@ class MappedIds(VertexIds):
         if free.shape[0]:
             numbers = xp.concatenate((free, numbers))
         match.number(numbers)
-        plan = IdPlan(total, new=ids, numbers=numbers)
+        plan = RenumberingPlan(total, new=ids, numbers=numbers)
         if arranging and num_vertices == 0:
             plan.arrange = lambda batch: self._arrange(table, ids, batch, plan)
             return plan
@@ -151,7 +151,7 @@ class MappedIds(VertexIds):
         plan.commit = commit
         return plan
 
-    def _arrange(self, table: IdTable, ids: Any, batch: Batch, plan: IdPlan) -> EdgeBatch:
+    def _arrange(self, table: IdTable, ids: Any, batch: Batch, plan: RenumberingPlan) -> EdgeBatch:
         """Renumber the first batch by falling degree; before, a number is an id's place among the sorted ids."""
         backend, xp, count = self.backend, self.backend.xp, plan.num_vertices
         edges = batch.materialized()
@@ -248,7 +248,7 @@ class MappedIds(VertexIds):
         return match.columns[0], stranger if isinstance(stranger, str) else int(stranger)
 
     def find_planned(
-        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan
+        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: RenumberingPlan
     ) -> list[Array]:
         xp, names = self.backend.xp, [name for name, _ in columns]
         keys = [read_keys(caller, self.backend, *column) for column in columns]
@@ -284,17 +284,17 @@ class MappedIds(VertexIds):
         places = pandas.Index(_on_host(ids), dtype=object).get_indexer(_on_host(wanted))
         return self.backend.asarray(places.astype(np.int64))
 
-    def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
+    def planned_column(self, numbers: Array, num_vertices: int, plan: RenumberingPlan, library: str) -> Any:
         if plan.new is None:
             return self.column(num_vertices, library, numbers)
         return self._planned_ids(numbers, plan)
 
-    def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
+    def planned_order(self, numbers: Array, num_vertices: int, plan: RenumberingPlan) -> Array:
         if plan.new is None:
             return self.by_id(numbers, num_vertices)
         return numbers[self.backend.asarray(self._planned_ids(numbers, plan).argsort())]
 
-    def _planned_ids(self, numbers: Array, plan: IdPlan) -> Array:
+    def _planned_ids(self, numbers: Array, plan: RenumberingPlan) -> Array:
         """Return ids of numbers under a plan with new ids; strings are on the host."""
         places = self.backend.empty(plan.num_vertices, np.int64)
         places.fill(-1)
@@ -330,14 +330,14 @@ class MappedIds(VertexIds):
         self, src: Array, dst: Array, num_vertices: int, once: bool, library: str | None = None
     ) -> tuple[Any, Any]:
         table = self._table
-        if not isinstance(table, TextTable) or library is None or not table.gives_columns(library):
+        if not isinstance(table, DeviceStringTable) or library is None or not table.gives_columns(library):
             return super().ends(src, dst, num_vertices, once, library)
         if once:
             src, dst = table.in_order(src, dst)
         return table.column(library, src), table.column(library, dst)
 
     def by_id(self, numbers: Array, num_vertices: int) -> Array:
-        if isinstance(self._table, TextTable):
+        if isinstance(self._table, DeviceStringTable):
             return self._table.by_id(numbers)
         return super().by_id(numbers, num_vertices)
 
@@ -397,17 +397,17 @@ class MappedIds(VertexIds):
 
 def _kind(keys: Keys) -> str:
     """Return the kind of a column of ids."""
-    return "string" if isinstance(keys, StringKeys | Texts | CodedTexts) else "integer"
+    return "string" if isinstance(keys, StringKeys | DeviceStrings | CodedStrings) else "integer"
 
 
 def _kind_of_ids(ids: Any) -> str:
     """Return the kind of ids in the form in which tables keep them."""
-    return "string" if isinstance(ids, Texts) or ids.dtype == object else "integer"
+    return "string" if isinstance(ids, DeviceStrings) or ids.dtype == object else "integer"
 
 
 def _on_host(ids: Any) -> np.ndarray:
     """Return strings in the form in which tables keep them as an array on the host."""
-    return ids.to_host() if isinstance(ids, Texts) else ids
+    return ids.to_host() if isinstance(ids, DeviceStrings) else ids
 
 
 def _check_kind(caller: str, names: Sequence[str], parts: list[Keys], wanted: str) -> None:
@@ -421,4 +421,4 @@ def _make_table(backend: Backend, kind: str) -> IdTable:
     """Make an empty table of "integer" or "string" ids."""
     if kind == "integer":
         return IntegerTable(backend)
-    return TextTable(backend) if backend.family == "cuda" else StringTable(backend)
+    return DeviceStringTable(backend) if backend.family == "cuda" else StringTable(backend)

@@ -298,9 +298,9 @@ class StringTable(IdTable):
 
         def number(numbers: Array) -> None:
             written, done = self.backend.to_host(numbers)[codes], 0
-            for column, mask, texts in zip(columns, unknown, rows, strict=True):
-                column[mask] = self.backend.asarray(written[done : done + texts.shape[0]])
-                done += texts.shape[0]
+            for column, mask, strings in zip(columns, unknown, rows, strict=True):
+                column[mask] = self.backend.asarray(written[done : done + strings.shape[0]])
+                done += strings.shape[0]
 
         return Match(columns, new, number)
 
@@ -380,15 +380,15 @@ class StringTable(IdTable):
         return twin
 
     def memory_usage(self) -> int:
-        texts: int = sum(text.__sizeof__() for text in self.all().tolist())
-        return self.hashes.memory_usage() + int(self.buffer.nbytes) + texts
+        strings: int = sum(text.__sizeof__() for text in self.all().tolist())
+        return self.hashes.memory_usage() + int(self.buffer.nbytes) + strings
 
 
-def _rank_strings(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rank_strings(strings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct strings, ascending, and the place of each row's string among them."""
     import pandas
 
-    codes, found = pandas.factorize(texts)
+    codes, found = pandas.factorize(strings)
     order = np.array(sorted(range(found.shape[0]), key=found.tolist().__getitem__), dtype=np.int64)
     ranks = np.empty_like(order)
     ranks[order] = np.arange(order.shape[0])

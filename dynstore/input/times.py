@@ -70,11 +70,11 @@ def read_time(caller: str, name: str, value: Any) -> int:
     if is_dated(value):
         import pandas
 
-        moment = pandas.Timestamp(value)
-        if moment is pandas.NaT:
+        timestamp = pandas.Timestamp(value)
+        if timestamp is pandas.NaT:
             raise InputError(f"{caller}: {name} is {shown(value)}; wanted a time")
         try:
-            return int(moment.as_unit("ns").value)
+            return int(timestamp.as_unit("ns").value)
         except ValueError as error:
             raise LimitError(
                 f"{caller}: {name} is {shown(value)}; dates go from 1677 to 2262, as nanoseconds"

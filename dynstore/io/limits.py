@@ -22,7 +22,7 @@ class Limits:
     max_weight : float
         The largest finite weight.
     any_ids : bool
-        Whether texts may be ids; they are numbered then.
+        Whether strings may be ids; they are numbered then.
     """
 
     max_id: int

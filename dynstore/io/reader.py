@@ -93,7 +93,7 @@ def read_events(
     weight_dtype : {"float32", "float64"}
         Finite weights that it cannot hold are refused.
     renumber : bool
-        Take any ids: texts, and whole numbers up to 2^64 - 1. Texts, ids above ``vertex_dtype``'s limit and ids far
+        Take any ids: strings, and whole numbers up to 2^64 - 1. Strings, ids above ``vertex_dtype``'s limit and ids far
         apart (the highest is above 2^20 and above 16 times the number of rows) are numbered 0, 1, 2, ... in the order
         of their first occurrence in the file; other ids stay as they are. By default ids are whole numbers, and stay as
         they are.

@@ -1,4 +1,4 @@
-"""The vertices within some hops of others, each search at a moment of its own: on the host one search after another."""
+"""The vertices within some hops of others, each search at its own timestamp: on the host one after another."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ SORTED_SHARE = 64
 
 @njit(cache=True)
 def _latest(places, first, edge, key):
-    """Return the place of an edge's last write before a moment, -1 if there is none; ``key``: of edge and moment."""
+    """Return the place of an edge's last write before a timestamp, -1 if there is none; ``key``: of both."""
     latest = np.searchsorted(places[first[edge] :], key) + first[edge] - 1
     return latest if latest >= first[edge] else -1
 
 
 @njit(cache=True)
-def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, num_moments, vertices, moments, limits):
+def _search(
+    offsets, dst, valid, keys, first, places, inserts, written, bits, num_timestamps, vertices, timestamps, limits
+):
     """Search from each vertex; return the vertices found, their distances, and where those of each search end.
 
     Those of a search ascend. ``written``: whether a vertex has a written edge, for all numbers.
@@ -40,7 +42,7 @@ def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, nu
     total = 0
     for search in range(vertices.shape[0]):
         queue[0], seen[vertices[search]], hops[vertices[search]] = vertices[search], search, 0
-        head, tail, hop, moment = 0, 1, 0, moments[search]
+        head, tail, hop, timestamp = 0, 1, 0, timestamps[search]
         while head < tail and hop < limits[search]:
             end = tail
             hop += 1
@@ -64,14 +66,17 @@ def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, nu
                     while written_edge < last_edge and (keys[written_edge] & mask) < other:
                         written_edge += 1
                     is_written = written_edge < last_edge and (keys[written_edge] & mask) == other
-                    if is_written and _latest(places, first, written_edge, written_edge * num_moments + moment) >= 0:
+                    if (
+                        is_written
+                        and _latest(places, first, written_edge, written_edge * num_timestamps + timestamp) >= 0
+                    ):
                         continue  # it is as its last write says
                     seen[other], hops[other], queue[tail] = search, hop, other
                     tail += 1
                 for changed in range(edge, last_edge):
                     other = keys[changed] & mask
                     if seen[other] != search:
-                        latest = _latest(places, first, changed, changed * num_moments + moment)
+                        latest = _latest(places, first, changed, changed * num_timestamps + timestamp)
                         if latest >= 0 and inserts[latest]:
                             seen[other], hops[other], queue[tail] = search, hop, other
                             tail += 1
@@ -94,7 +99,13 @@ def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, nu
 
 
 def find_hops(
-    backend: Backend, history: History, slots: SlotArrays, rows: Array, vertices: Array, moments: Array, limits: Array
+    backend: Backend,
+    history: History,
+    slots: SlotArrays,
+    rows: Array,
+    vertices: Array,
+    timestamps: Array,
+    limits: Array,
 ) -> tuple[Array, Array, Array]:
     """Search from each vertex along its out-edges; see :func:`dynstore.operations.cuda.find_hops`."""
     mask = (1 << history.bits) - 1
@@ -105,6 +116,6 @@ def find_hops(
     written[history.keys >> history.bits] = True
     numbers, distances, ends = _search(
         slots.offsets, slots.dst, slots.valid, history.keys, history.first, history.places, history.inserts, written,
-        history.bits, history.num_moments, vertices, moments, limits,
+        history.bits, history.num_timestamps, vertices, timestamps, limits,
     )  # fmt: skip
     return np.repeat(rows, np.diff(ends, prepend=0)), numbers, distances

@@ -1,4 +1,4 @@
-"""The vertices within some hops of others, each search at a moment of its own: on CUDA all take a hop together."""
+"""The vertices within some hops of others, each search at its own timestamp: on CUDA all take a hop together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ SPARSE = 8
 
 
 def find_hops(
-    backend: Backend, history: History, slots: SlotArrays, rows: Array, vertices: Array, moments: Array, limits: Array
+    backend: Backend,
+    history: History,
+    slots: SlotArrays,
+    rows: Array,
+    vertices: Array,
+    timestamps: Array,
+    limits: Array,
 ) -> tuple[Array, Array, Array]:
     """Search from each vertex along its out-edges.
 
@@ -29,8 +35,8 @@ def find_hops(
     ----------
     backend, history, slots
         See :meth:`~dynstore.operations.history.History.neighbors_at`.
-    rows, vertices, moments, limits : array, shape (Q,), int64
-        The row of the batch of each search, ascending, where it begins, its moment, and its most hops.
+    rows, vertices, timestamps, limits : array, shape (Q,), int64
+        The row of the batch of each search, ascending, where it begins, its timestamp, and its most hops.
 
     Returns
     -------
@@ -51,7 +57,7 @@ def find_hops(
             break
         found = []
         for part in pieces(backend, slots, frontier, MOST_SLOTS):
-            near = history.neighbors_at(slots, frontier[part], moments[searches[part]], placed=False)
+            near = history.neighbors_at(slots, frontier[part], timestamps[searches[part]], placed=False)
             first = int(searches[part.start])
             num_flags = int(searches[part.stop - 1]) - first + 1 << bits
             keys = (searches[part] - first << bits)[near.owners] | near.numbers

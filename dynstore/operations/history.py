@@ -1,6 +1,6 @@
-"""What the insertions and deletions of a batch say about edges at each moment of it.
+"""What the insertions and deletions of a batch say about edges at each timestamp of it.
 
-A *moment* is the place of a row of the batch in order of time. An insertion or a deletion is a *write*. Before its
+A *timestamp* is the place of a row of the batch in order of time. An insertion or a deletion is a *write*. Before its
 first write an edge is as in the graph before the batch; after a write, as the last one has left it.
 """
 
@@ -32,7 +32,7 @@ class Writes(NamedTuple):
     ----------
     src, dst : array, shape (W,), int64
         Numbers of rows.
-    moments : array, shape (W,), int64
+    timestamps : array, shape (W,), int64
         Ascending.
     inserts : array, shape (W,), bool
         Which are insertions.
@@ -40,12 +40,12 @@ class Writes(NamedTuple):
 
     src: Array
     dst: Array
-    moments: Array
+    timestamps: Array
     inserts: Array
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of some vertices, each at a moment of its own; sorted by the vertex's place, then by number.
+    """The neighbours of some vertices, each at its own timestamp; sorted by the vertex's place, then by number.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ class Neighbors(NamedTuple):
 
 
 class History:
-    """The writes of a batch by edge, and by moment within an edge.
+    """The writes of a batch by edge, and by timestamp within an edge.
 
     Parameters
     ----------
     backend : Backend
     writes : Writes
-    num_moments : int
-        A number above all moments.
+    num_timestamps : int
+        A number above all timestamps.
     bits : int
         All numbers of vertices are below ``2**bits``; at most :data:`MOST_BITS`.
     transposed : bool
@@ -89,21 +89,22 @@ class History:
     first : array, shape (E,), int64
         The place of each edge's first write.
     places : array, shape (W,), int64
-        The writes by edge and moment, ascending: the edge's place in ``keys`` times ``num_moments``, and the moment.
+        The writes by edge and timestamp, ascending: the edge's place in ``keys`` times ``num_timestamps``, plus the
+        timestamp.
     inserts : array, shape (W,), bool
         Which of them are insertions.
-    bits, num_moments : int
+    bits, num_timestamps : int
     """
 
     def __init__(
-        self, backend: Backend, writes: Writes, num_moments: int, bits: int, transposed: bool, mirrored: bool
+        self, backend: Backend, writes: Writes, num_timestamps: int, bits: int, transposed: bool, mirrored: bool
     ) -> None:
         xp = backend.xp
-        self._backend, self.bits, self.num_moments = backend, bits, num_moments
+        self._backend, self.bits, self.num_timestamps = backend, bits, num_timestamps
         src, dst = (writes.dst, writes.src) if transposed else (writes.src, writes.dst)
         rows = xp.arange(src.shape[0], dtype=np.int64)
         keys = src << bits | dst
-        if mirrored:  # next to each other, so that moments still ascend; a loop may well come twice
+        if mirrored:  # next to each other, so that timestamps still ascend; a loop may well come twice
             rows = xp.stack((rows, rows), axis=1).ravel()
             keys = xp.stack((keys, dst << bits | src), axis=1).ravel()
         order = xp.argsort(keys, kind="stable")
@@ -113,7 +114,7 @@ class History:
         self.first = xp.nonzero(begins)[0]
         self.keys = keys[self.first]
         groups = xp.cumsum(begins, dtype=np.int64) - 1
-        self.places = groups * num_moments + writes.moments[self._rows]
+        self.places = groups * num_timestamps + writes.timestamps[self._rows]
         self.inserts = writes.inserts[self._rows]
 
     def last_writes(self) -> tuple[Array, Array, Array]:
@@ -123,29 +124,29 @@ class History:
         ends[-1:] = self._rows.shape[0] - 1
         return *split(self.keys, self.bits), self._rows[ends]
 
-    def edges_at(self, src: Array, dst: Array, moments: Array, before: Array) -> Array:
-        """Return which edges are there at their moments; ``before``: which were there before the batch."""
+    def edges_at(self, src: Array, dst: Array, timestamps: Array, before: Array) -> Array:
+        """Return which edges are there at their timestamps; ``before``: which were there before the batch."""
         if not self.keys.shape[0]:
             return before
         xp = self._backend.xp
         keys = src << self.bits | dst
         groups = xp.minimum(search(xp, self.keys, keys), self.keys.shape[0] - 1)
-        latest, written = self._latest(groups, moments)
+        latest, written = self._latest(groups, timestamps)
         return xp.where(written & (self.keys[groups] == keys), self.inserts[latest], before)
 
-    def neighbors_at(self, slots: SlotArrays, vertices: Array, moments: Array, placed: bool) -> Neighbors:
-        """Return the neighbours of vertices at moments: those in the graph before the batch, changed by its writes.
+    def neighbors_at(self, slots: SlotArrays, vertices: Array, timestamps: Array, placed: bool) -> Neighbors:
+        """Return the neighbours of vertices at timestamps: those in the graph before the batch, changed by its writes.
 
         Parameters
         ----------
         slots : SlotArrays
             The graph before the batch, in the orientation of the history.
-        vertices, moments : array, shape (Q,), int64
+        vertices, timestamps : array, shape (Q,), int64
         placed : bool
             Whether to find the edges' places.
         """
         parts = [
-            self._neighbors_of(slots, vertices[part], moments[part], part.start, placed)
+            self._neighbors_of(slots, vertices[part], timestamps[part], part.start, placed)
             for part in pieces(self._backend, slots, vertices)
         ]
         if len(parts) == 1:
@@ -155,13 +156,15 @@ class History:
         columns = [part[: 4 if placed else 2] for part in parts]
         return Neighbors(*(self._backend.xp.concatenate(column) for column in zip(*columns, strict=True)))
 
-    def _neighbors_of(self, slots: SlotArrays, vertices: Array, moments: Array, first: int, placed: bool) -> Neighbors:
+    def _neighbors_of(
+        self, slots: SlotArrays, vertices: Array, timestamps: Array, first: int, placed: bool
+    ) -> Neighbors:
         """Do the same for some of the vertices; ``first``: the place of the first one."""
         backend, xp, bits = self._backend, self._backend.xp, self.bits
         owners, held = _edges_of(backend, slots, vertices)
         numbers = slots.dst[held].astype(np.int64)
         keys = owners << bits | numbers
-        changed, edges, latest = self._written_at(vertices, moments)
+        changed, edges, latest = self._written_at(vertices, timestamps)
         if not changed.shape[0]:
             fresh = xp.full(held.shape[0], -1, np.int64) if placed else None
             return Neighbors(owners + first, numbers, held if placed else None, fresh)
@@ -185,14 +188,14 @@ class History:
         merged_slots[old], merged_writes[places] = held[kept], self._rows[latest[there]]
         return Neighbors(owners, numbers, merged_slots, merged_writes)
 
-    def _latest(self, groups: Array, moments: Array) -> tuple[Array, Array]:
-        """Return the place of the last write of each edge before a moment, and whether there is one."""
+    def _latest(self, groups: Array, timestamps: Array) -> tuple[Array, Array]:
+        """Return the place of the last write of each edge before a timestamp, and whether there is one."""
         xp = self._backend.xp
-        latest = search(xp, self.places, groups * self.num_moments + moments) - 1
+        latest = search(xp, self.places, groups * self.num_timestamps + timestamps) - 1
         return xp.maximum(latest, 0), latest >= self.first[groups]
 
-    def _written_at(self, vertices: Array, moments: Array) -> tuple[Array, Array, Array]:
-        """Return the edges of vertices that have a write before a moment.
+    def _written_at(self, vertices: Array, timestamps: Array) -> tuple[Array, Array, Array]:
+        """Return the edges of vertices that have a write before a timestamp.
 
         Returns
         -------
@@ -204,7 +207,7 @@ class History:
         owners, edges = spread(self._backend, first, behind)
         if not owners.shape[0]:
             return owners, edges, edges
-        latest, written = self._latest(edges, moments[owners])
+        latest, written = self._latest(edges, timestamps[owners])
         return owners[written], edges[written], latest[written]
 
 

@@ -44,7 +44,7 @@ class OperationTable:
     ----------
     kinds : array, shape (B,)
         A number of :class:`~dynstore.operations.results.Operation` a row.
-    moments : array, shape (B,), int64
+    timestamps : array, shape (B,), int64
         The place of each row in order of time; equal times in order of rows.
 
     Raises
@@ -59,10 +59,10 @@ class OperationTable:
         self._count = length_of(caller, op, column)
         self.kinds: Array = read_choices(caller, backend, op, column, NAMES, "dynstore.Operation")
         xp = backend.xp
-        self.moments: Array = xp.arange(self._count, dtype=np.int64)
+        self.timestamps: Array = xp.arange(self._count, dtype=np.int64)
         if time is not None:
             times, _ = read_times(caller, backend, time, on_gpu(backend, self._sized("time", time)))
-            self.moments[xp.argsort(times, kind="stable")] = xp.arange(self._count, dtype=np.int64)
+            self.timestamps[xp.argsort(times, kind="stable")] = xp.arange(self._count, dtype=np.int64)
 
     @staticmethod
     def _opened(caller: str, backend: Backend, ops: Any) -> Any:

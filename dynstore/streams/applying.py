@@ -113,15 +113,15 @@ class Applier:
             if limits and highest - lowest > min(limits) - 1:  # as most batches have no such rows
                 parts, late = self._without_late(joined(parts))
             self.newest = highest
-        leaving: Rows | None = None
+        deletions: Rows | None = None
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
             if self.window is None:
-                entering, leaving = settled(rows, self.G.is_directed())
+                entering, deletions = settled(rows, self.G.is_directed())
             else:  # the window slides first
                 assert rows.deletes is not None
                 last = last_of_each_pair(rows, self.G.is_directed())
-                entering, leaving = rows[~rows.deletes], last[last.deletes]
+                entering, deletions = rows[~rows.deletes], last[last.deletes]
             parts = [entering]
         parts = [part for part in parts if len(part)]
         columns = [list(column) for column in zip(*(self.edges_of(part) for part in parts), strict=True)]
@@ -134,9 +134,9 @@ class Applier:
                 dates = np.concatenate(times).view("M8[ns]")
             else:
                 columns.append(times)
-        width, deletes = len(columns), leaving is not None and len(leaving) > 0
-        if leaving is not None and deletes:
-            columns += [[leaving.src], [leaving.dst]]
+        width, deletes = len(columns), deletions is not None and len(deletions) > 0
+        if deletions is not None and deletes:
+            columns += [[deletions.src], [deletions.dst]]
         rows_in = sum(len(part) for part in parts)
         bring, newest = self._staging.bring(columns), (self.newest, self._entered)
         return Ready(taken, bring, width, timed, dates, deletes, rows_in, late, *newest)

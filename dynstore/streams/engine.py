@@ -14,7 +14,7 @@ from dynstore.errors import InputError, StreamError
 from dynstore.streams.boundaries import Boundaries
 from dynstore.streams.journal import find_journal, pack, unpack
 from dynstore.streams.progress import shown_time
-from dynstore.streams.questions import Moment, Question, settle
+from dynstore.streams.questions import Question, VersionTime, settle
 from dynstore.streams.reaching import Reach, resume
 from dynstore.streams.reading import Limits, Reading
 
@@ -140,8 +140,11 @@ class Engine(Reading):
             monitor.close()
 
     def ask(self, question: Question, now: bool) -> None:
-        """Answer a question: by the owner if there is one, else here; ``now``: after all rows that have arrived."""
-        if current_thread() is self._owner:  # asked by another question, whose thread cannot wait for itself
+        """Have a question answered by the thread that owns the graph; if the stream does not run, answer it here.
+
+        ``now``: all rows that have arrived until now are applied first.
+        """
+        if current_thread() is self._owner:  # a question asks: it runs on the thread that applies rows
             if now:
                 question.future.set_exception(
                     InputError(
@@ -211,7 +214,7 @@ class Engine(Reading):
         finally:
             self._finish_batch()
         for monitor in self.monitors:
-            monitor.after_batch(self.moment(), last=True)
+            monitor.after_batch(self.version_time(), last=True)
 
     def _look_ahead(self, ahead: deque[Callable[[], Ready]], most: int, wait: bool = False) -> None:
         """Start to bring batches until ``most`` are on their way, or rows are missing; ``wait`` for those of one."""
@@ -260,7 +263,7 @@ class Engine(Reading):
         self._upto, self.newest_applied = taken.upto, ready.newest
         done = taken.position if reach is None else reach.position
         self.rebuilding = reach is not None and reach.rebuilding
-        self._unfinished = partial(self._finish, taken, late, done, self.moment())
+        self._unfinished = partial(self._finish, taken, late, done, self.version_time())
         if self.journal is None or not self.monitors:
             self._finish_batch()
 
@@ -276,21 +279,21 @@ class Engine(Reading):
         begun = perf_counter()
         for monitor in self.monitors:
             if monitor.length in passed:
-                monitor.answer(self.moment(), shown_time(passed[monitor.length], self.dated))
+                monitor.answer(self.version_time(), shown_time(passed[monitor.length], self.dated))
         self.meter.stage("monitors", begun)
 
-    def _finish(self, taken: Taken, late: int, done: Position, moment: Moment) -> None:
+    def _finish(self, taken: Taken, late: int, done: Position, version_time: VersionTime) -> None:
         begun = perf_counter()
         for monitor in self.monitors:
-            monitor.after_batch(moment)
+            monitor.after_batch(version_time)
         self._finished_s = self.meter.stage("monitors", begun) - begun
         self.meter.batch(taken.arrivals, late)
         if done.whole:
             self._commits.append((self.graph.version, done.source))
 
-    def moment(self) -> Moment:
+    def version_time(self) -> VersionTime:
         """Return what the present version holds."""
-        return Moment(shown_time(self.newest_applied, self.dated), self.rebuilding)
+        return VersionTime(shown_time(self.newest_applied, self.dated), self.rebuilding)
 
     def _answer_questions(self, idle: bool) -> None:
         """Answer the questions whose rows are applied; ``idle``: no rows are between the queue and the graph."""
@@ -312,7 +315,7 @@ class Engine(Reading):
         if not question.future.set_running_or_notify_cancel():
             return
         if version is None or version == present:
-            settle(question, lambda: (self._applier.graphs, present, self.moment()))
+            settle(question, lambda: (self._applier.graphs, present, self.version_time()))
         elif self.journal is not None:
             restore = partial(self._older, version)
             Thread(target=settle, args=(question, restore), name="dynstore-question", daemon=True).start()
@@ -324,12 +327,12 @@ class Engine(Reading):
                 )
             )
 
-    def _older(self, version: int) -> tuple[tuple[Any, ...], int, Moment]:
-        """Return an older version, made from the log, and its moment."""
+    def _older(self, version: int) -> tuple[tuple[Any, ...], int, VersionTime]:
+        """Return an older version, made from the log, and its time."""
         assert self.journal is not None
         made = self.journal.restored_at(version)
         _, newest, start = (None, None, None) if made.position is None else unpack(made.position)
         if start is not None and not start.read:  # the window was emptied
             newest = None
-        moment = Moment(shown_time(newest, self.dated), start is not None and start.rebuilding)
-        return (made.graph,), version, moment
+        version_time = VersionTime(shown_time(newest, self.dated), start is not None and start.rebuilding)
+        return (made.graph,), version, version_time

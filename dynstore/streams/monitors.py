@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.streams.boundaries import Length
     from dynstore.streams.progress import Meter
-    from dynstore.streams.questions import Moment
+    from dynstore.streams.questions import VersionTime
     from dynstore.typing import Array
 
 __all__ = ["Delivery", "StreamMonitor", "Tick", "read_every"]
@@ -165,23 +165,23 @@ class StreamMonitor:
         self._batches = 0
         self._shown: Any = None
 
-    def after_batch(self, moment: Moment, last: bool = False) -> None:
+    def after_batch(self, version_time: VersionTime, last: bool = False) -> None:
         """Answer if it is due; ``last``: if batches have come since the last answer."""
         self._batches += not last
         is_due = self.length is None and self._batches >= self._every
         if is_due or (last and self._batches):
-            self.answer(moment)
+            self.answer(version_time)
 
-    def answer(self, moment: Moment, boundary: Any = None) -> None:
+    def answer(self, version_time: VersionTime, boundary: Any = None) -> None:
         """Answer for the present version; ``boundary``: the full hour that the answer is for."""
         self._batches = 0
         try:
-            self._bring_up(moment, boundary)
+            self._bring_up(version_time, boundary)
         except Exception as error:
             self._meter.error(f"{self.name} could not be brought up to date: {error}")
             _log.warning("Stream: %s could not be brought up to date: %s", self.name, error)
 
-    def _bring_up(self, moment: Moment, boundary: Any) -> None:
+    def _bring_up(self, version_time: VersionTime, boundary: Any) -> None:
         begun = perf_counter()
         if self._monitor is None:
             self._monitor = self._graph.track(self.name, **self._params)
@@ -195,7 +195,7 @@ class StreamMonitor:
             self._shown = self._delivery.shown
         rows = _changed_rows(self._graph.core.backend.xp, self._shown, state, self._min_change)
         version, changed = self._graph.version, _chosen(self._graph, result, rows)
-        tick = Tick(self.name, version, moment.event_time, result, changed, ms, boundary, moment.rebuilding)
+        tick = Tick(self.name, version, version_time.event_time, result, changed, ms, boundary, version_time.rebuilding)
         self.latest = tick
         if self._delivery is None:
             self._shown = state
@@ -216,7 +216,7 @@ class StreamMonitor:
 
 
 def read_every(every: Any, by: str | None) -> tuple[int, tuple[Length, bool] | None]:
-    """Read after what a monitor answers: a number of batches, or a length of event time and whether it is of dates."""
+    """Read how often a monitor answers: return a number of batches, and a length of event time if it goes by time."""
     check_name("monitor", "by", "batches" if by is None else by, ("batches", "time"))
     is_number = isinstance(every, int | float | np.integer | np.floating)
     if by == "time" or (by is None and not is_number):

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-__all__ = ["Answer", "Moment", "Question", "settle"]
+__all__ = ["Answer", "Question", "VersionTime", "settle"]
 
 T = TypeVar("T")
 
 
-class Moment(NamedTuple):
+class VersionTime(NamedTuple):
     """What a version of the graph holds: the newest time of its rows, and whether a window is being read again."""
 
     event_time: Any = None
@@ -56,10 +56,10 @@ class Question:
     upto: int = 0
 
 
-def settle(question: Question, view: Callable[[], tuple[tuple[Any, ...], int, Moment]]) -> None:
-    """Answer a question by what ``view`` returns: graphs, their version and their moment."""
+def settle(question: Question, view: Callable[[], tuple[tuple[Any, ...], int, VersionTime]]) -> None:
+    """Answer a question by what ``view`` returns: graphs, their version and their time."""
     try:
-        graphs, version, moment = view()
-        question.future.set_result(Answer(question.query(*graphs), version, *moment))
+        graphs, version, version_time = view()
+        question.future.set_result(Answer(question.query(*graphs), version, *version_time))
     except BaseException as error:
         question.future.set_exception(error)

@@ -137,7 +137,7 @@ class Reading:
         return None
 
     def _begin(self) -> None:
-        """Note where the source begins: a batch may end within the first rows that it brings."""
+        """Note the position before the first row: a batch that ends within the first piece of rows refers to it."""
         start = getattr(self._source, "start", None)
         if start is None:
             return

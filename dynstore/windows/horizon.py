@@ -153,10 +153,10 @@ class Horizon:
         return Selection(columns, times[late:], newest, leaving, 0, late, chosen)
 
     def share_times(self, edges: Any, time: Any, kept: Any, columns: list[str]) -> tuple[Any, Any, Any]:
-        """Return a batch, and its times or their name: what the graph reads, and what the window does.
+        """Return a batch, and who reads its times: what the graph gets for ``time``, and what the window gets.
 
-        ``kept``: the dtype of the graph's times, if it keeps any; tuples and rows then end with them. ``columns``: all
-        with which they end.
+        Each of the two is the times, the name of their column, or None. ``kept``: the dtype of the graph's times, if it
+        keeps any; tuples and rows then end with them. ``columns``: all with which they end.
         """
         if kept is None:
             return edges, None, time

@@ -26,7 +26,7 @@ from dynstore.windows.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.ids.base import IdPlan, Names
+    from dynstore.ids.base import Names, RenumberingPlan
     from dynstore.typing import Array
 
 __all__ = ["Window"]
@@ -225,7 +225,7 @@ class Window:
         return with_weights(self.graph.core, Request("slide", edges, (source, destination, weight), None)).names
 
     def _refuse(self, edges: Any, names: Names, default_weight: float | None) -> None:
-        """Raise for what is wrong with rows, be there room for their ids or not."""
+        """Raise an error if an id or a weight of these rows is invalid; new ids are not added, so they need no room."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
         numbers = G.core.ids.find_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
         if self._reads_weights:
@@ -237,15 +237,17 @@ class Window:
         """Slide by rows that all enter. CUDA kernels validate them while they count them, where ids are numbers."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
         columns = chosen.columns if self._reads_weights else chosen.columns[:2]
-        numbers, naming = G.core.ids.plan_edges(
+        numbers, renumbering = G.core.ids.plan_edges(
             "slide", columns, COLUMNS, weight_dtype, G.number_of_vertices(), G.core.ids.renumbered
         )
         if self._reads_weights:
             numbers = fill_weights(G.core, "slide", numbers, default_weight)
         with Uninterrupted():
-            return self._slide(numbers, naming, chosen, extra)
+            return self._slide(numbers, renumbering, chosen, extra)
 
-    def _slide(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection, extra: Extra) -> SlideReport:
+    def _slide(
+        self, numbers: EdgeColumns, renumbering: RenumberingPlan, chosen: Selection, extra: Extra
+    ) -> SlideReport:
         """Slide by rows under the graph's numbers."""
         G, number, old = self.graph, len(numbers.src), chosen.leaving
         self._changed |= G.version != self._version
@@ -256,11 +258,11 @@ class Window:
         read, take_back = pairs.start(moves)
         try:
             found = read()
-            naming = self._validated(numbers, naming, chosen, found)
-            arriving, latest = self._arrivals(numbers, moves, found, chosen.rows, extra)
+            renumbering = self._validated(numbers, renumbering, chosen, found)
+            insertions, latest = self._arrivals(numbers, moves, found, chosen.rows, extra)
             follow = partial(self._plan_rows, number, old, chosen.newest, latest)
-            leaving = listed_edges(moves.gone, found.gone)
-            report = exchange(G.core, "slide", Exchange(leaving, arriving, naming, follow=follow))
+            deletions = listed_edges(moves.gone, found.gone)
+            report = exchange(G.core, "slide", Exchange(deletions, insertions, renumbering, follow=follow))
         except BaseException:
             take_back()
             raise
@@ -283,22 +285,26 @@ class Window:
             G.weight_dtype or np.float32,
         )
 
-    def _validated(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection, found: Found) -> IdPlan:
+    def _validated(
+        self, numbers: EdgeColumns, renumbering: RenumberingPlan, chosen: Selection, found: Found
+    ) -> RenumberingPlan:
         """Return what the entering rows do to the ids; refuse ids and weights that kernels have found to be wrong."""
         G, reading = self.graph, (COLUMNS, self.graph.weight_dtype, self.graph.number_of_vertices())
         if numbers.max_id is None:
-            columns, naming = G.core.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
+            columns, renumbering = G.core.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
             numbers.max_id = columns.max_id
-        if naming.num_vertices > LOW // 2:
-            raise LimitError(f"slide: {naming.num_vertices} vertices; a graph with a window has at most {LOW // 2}")
+        if renumbering.num_vertices > LOW // 2:
+            raise LimitError(
+                f"slide: {renumbering.num_vertices} vertices; a graph with a window has at most {LOW // 2}"
+            )
         if found.bad:
             G.core.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
             refuse_infinite(G.core.backend.xp.isinf(numbers.weights))
-        naming.read_from = chosen.columns[:2]
-        return naming
+        renumbering.read_from = chosen.columns[:2]
+        return renumbering
 
     def _plan_rows(
-        self, number: int, old: int, newest: int | float | None, latest: Latest | None, naming: IdPlan
+        self, number: int, old: int, newest: int | float | None, latest: Latest | None, renumbering: RenumberingPlan
     ) -> Callable[[], None]:
         """Plan the rows and the table after a slide."""
         pairs, rows = self._pairs, self._rows
@@ -307,8 +313,8 @@ class Window:
         planned = rows.plan_order(number)
         if latest is not None:
             pairs = pairs.later(*latest)
-        if naming.ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
-            pairs, places = pairs.remade(self._renumbered(naming.ranks), 0)
+        if renumbering.ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
+            pairs, places = pairs.remade(self._renumbered(renumbering.ranks), 0)
             planned["slots"] = places[rows.room("slots", number)]
 
         def commit() -> None:
@@ -331,10 +337,10 @@ class Window:
             extra = {name: array[rows] for name, array in extra.items()}
         if moves.lists == "none":
             kept = xp.nonzero(~moves.late)[0] if found.late else slice(None)
-            arriving = chosen_edges(numbers, kept) if found.late else numbers
+            insertions = chosen_edges(numbers, kept) if found.late else numbers
             if extra is not None:
-                arriving = record(G.core, "slide", arriving, {name: array[kept] for name, array in extra.items()})
-            return arriving, None
+                insertions = record(G.core, "slide", insertions, {name: array[kept] for name, array in extra.items()})
+            return insertions, None
         if moves.lists == "new":
             return listed_edges(moves.listed, found.listed), None
         total = found.listed + found.staying
@@ -424,7 +430,7 @@ class Window:
         return commit
 
     def _of_same_edges(self, change: Callable[[], None]) -> Callable[[], None]:
-        """Return a commit of a change by which the graph's next version has the edges of this one."""
+        """Return a commit of a change that keeps the window up to date: the graph's next version has the same edges."""
 
         def commit() -> None:
             change()

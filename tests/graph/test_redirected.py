@@ -10,7 +10,7 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore.graph import records
 from dynstore.graph.state import redirected
-from dynstore.ids.texts import Texts
+from dynstore.ids.strings import DeviceStrings
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES
 from tests.crossed import in_turn
@@ -93,7 +93,7 @@ def test_graphs_without_edges(renumber: bool, backend_name: str) -> None:
 def test_strings_stay_on_their_device(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     G = DynamicGraph(device=backend_name, renumber=True)
     G.insert_edges((["ann", "bob"], ["bob", "cid"]))
-    monkeypatch.setattr(Texts, "to_host", lambda texts: pytest.fail("strings are read on the host"))
+    monkeypatch.setattr(DeviceStrings, "to_host", lambda texts: pytest.fail("strings are read on the host"))
     H = redirected(G, False)
     monkeypatch.undo()
     assert edges_of(H) == {("ann", "bob"): [], ("bob", "cid"): []}

@@ -1,4 +1,4 @@
-"""What writes say about edges at each moment, against the versions of edges that LPMA's Opera keeps."""
+"""What writes say about edges at each timestamp, against the versions of edges that LPMA's Opera keeps."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ class Version(NamedTuple):
     deleted: bool
 
 
-def fold(versions: list[Version], moment: int) -> set[tuple[int, int]]:
-    """Drop the versions from a moment on, fold those of one edge to the last, and leave out deletions."""
-    last = {(each.src, each.dst): each for each in sorted(versions, key=lambda each: each.time) if each.time < moment}
+def fold(versions: list[Version], timestamp: int) -> set[tuple[int, int]]:
+    """Drop the versions from a timestamp on, fold those of one edge to the last, and leave out deletions."""
+    last = {
+        (each.src, each.dst): each for each in sorted(versions, key=lambda each: each.time) if each.time < timestamp
+    }
     return {edge for edge, version in last.items() if not version.deleted}
 
 
 def opera_table(writes: Writes, before: set[tuple[int, int]], first_query: int) -> list[Version]:
     """Return Opera's table: old entries, merged with writes before the first query; then versions of their own."""
     rows = zip(*(column.tolist() for column in writes), strict=True)
-    versions = [Version(u, v, moment, not inserts) for u, v, moment, inserts in rows]
+    versions = [Version(u, v, timestamp, not inserts) for u, v, timestamp, inserts in rows]
     early = [Version(u, v, -1, False) for u, v in before] + [each for each in versions if each.time < first_query]
     merged = [Version(u, v, -1, False) for u, v in fold(early, first_query)]
     return merged + [each for each in versions if each.time >= first_query]
 
 
-def random_writes(rng: np.random.Generator, count: int, num_moments: int) -> Writes:
-    moments = np.sort(rng.choice(num_moments, count, replace=False))
+def random_writes(rng: np.random.Generator, count: int, num_timestamps: int) -> Writes:
+    timestamps = np.sort(rng.choice(num_timestamps, count, replace=False))
     ends = rng.integers(0, SPACE - 1, (2, count))
-    return Writes(ends[0], ends[1], moments, rng.random(count) < 0.6)
+    return Writes(ends[0], ends[1], timestamps, rng.random(count) < 0.6)
 
 
 def on_device(backend: Backend, writes: Writes) -> Writes:
@@ -77,8 +79,8 @@ def test_it_answers_as_operas_folded_versions(
         owners, numbers = backend.to_host(near.owners).tolist(), backend.to_host(near.numbers).tolist()
         wanted = [
             (place, edge[not transposed])
-            for place, (vertex, moment) in enumerate(zip(vertices.tolist(), queries.tolist(), strict=True))
-            for edge in sorted(fold(table, moment), key=lambda edge: edge[not transposed])
+            for place, (vertex, timestamp) in enumerate(zip(vertices.tolist(), queries.tolist(), strict=True))
+            for edge in sorted(fold(table, timestamp), key=lambda edge: edge[not transposed])
             if edge[transposed] == vertex
         ]
         assert list(zip(owners, numbers, strict=True)) == wanted
@@ -90,10 +92,10 @@ def test_edges_and_last_writes(backend: Backend, rng: np.random.Generator) -> No
     history = History(backend, on_device(backend, writes), 80, BITS, transposed=False, mirrored=False)
     src, dst = (backend.asarray(ends) for ends in np.divmod(np.arange(SPACE * SPACE), SPACE))
     table = opera_table(writes, set(), 0)
-    for moment in (0, 1, 40, 79, 80):
-        exists = history.edges_at(src, dst, backend.xp.full(81, moment), backend.zeros(81, np.bool_))
+    for timestamp in (0, 1, 40, 79, 80):
+        exists = history.edges_at(src, dst, backend.xp.full(81, timestamp), backend.zeros(81, np.bool_))
         found = np.flatnonzero(backend.to_host(exists))
-        assert {divmod(place, SPACE) for place in found.tolist()} == fold(table, moment)
+        assert {divmod(place, SPACE) for place in found.tolist()} == fold(table, timestamp)
     ends = [backend.to_host(column) for column in history.last_writes()]
     kept = ends[2][writes.inserts[ends[2]]]
     assert {(int(writes.src[row]), int(writes.dst[row])) for row in kept} == fold(table, 80)
@@ -103,10 +105,10 @@ def test_edges_and_last_writes(backend: Backend, rng: np.random.Generator) -> No
 def test_both_directions_of_an_edge_have_one_history(backend: Backend) -> None:
     writes = Writes(np.array([1, 2, 3]), np.array([2, 1, 3]), np.array([0, 4, 5]), np.array([True, False, True]))
     history = History(backend, on_device(backend, writes), 9, BITS, transposed=False, mirrored=True)
-    src, dst, moments = (
+    src, dst, timestamps = (
         backend.asarray(np.array(column)) for column in ([1, 2, 1, 2, 3], [2, 1, 2, 1, 3], [4, 4, 5, 5, 6])
     )
-    found = history.edges_at(src, dst, moments, backend.zeros(5, np.bool_))
+    found = history.edges_at(src, dst, timestamps, backend.zeros(5, np.bool_))
     assert backend.to_host(found).tolist() == [True, True, False, False, True]
     assert backend.to_host(history.last_writes()[2]).tolist() == [1, 1, 2]
 

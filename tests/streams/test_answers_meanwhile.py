@@ -18,7 +18,7 @@ from dynstore.durable import log
 from dynstore.errors import LogError
 from dynstore.files import Buffer
 from dynstore.streams.monitors import StreamMonitor
-from dynstore.streams.questions import Moment
+from dynstore.streams.questions import VersionTime
 from tests.conftest import DEVICES
 from tests.crossed import crossed
 from tests.durable.scenes import FAST, Fast, content
@@ -133,12 +133,12 @@ def test_answers_are_those_of_a_stream_without_a_log(
     options, windowed, deletes = kind
     answer, found = StreamMonitor._bring_up, list[Any]()
 
-    def noting(self: StreamMonitor, moment: Moment, boundary: Any) -> None:
-        answer(self, moment, boundary)
+    def noting(self: StreamMonitor, version_time: VersionTime, boundary: Any) -> None:
+        answer(self, version_time, boundary)
         assert self.latest is not None
         frame = self.latest.result  # of cuDF on a GPU, if that is installed
         result = (frame.to_pandas() if hasattr(frame, "to_pandas") else frame).to_dict("list")
-        found.append((self.latest.version, moment.event_time, result))
+        found.append((self.latest.version, version_time.event_time, result))
 
     monkeypatch.setattr(StreamMonitor, "_bring_up", noting)
     count = 60 if device == "cpu" else 24

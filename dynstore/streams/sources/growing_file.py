@@ -238,7 +238,7 @@ class FileSource(BaseSource):
         return lines
 
     def _next_of_first(self, num_bytes: int) -> Lines | None:
-        """Return lines of the file from which they come first, if there is one."""
+        """Return lines of the file that :meth:`_read_first` has chosen; None if there is none, or it is read."""
         while self._first is not None:
             (file, end), self._first = self._first, None
             try:
@@ -254,7 +254,7 @@ class FileSource(BaseSource):
         return None
 
     def _read_first(self, place: Place, end: int) -> None:
-        """Let the lines from a place up to a byte come next."""
+        """Choose the file whose lines are read next: the one that has the place; up to the byte ``end``."""
         found = [file for file in self._files if file.offset == place.byte < end and place.fits(file.file)]
         found.sort(key=lambda file: file.node != place.node)
         self._first = (found[0], end) if found else None

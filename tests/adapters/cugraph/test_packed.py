@@ -11,7 +11,7 @@ import pytest
 
 import dynstore
 from dynstore.adapters.cugraph.packed import kept_rows, packed_rows
-from dynstore.adapters.cugraph.row_order import hubs_astray, measure_rows, order_by_degree, segments_of
+from dynstore.adapters.cugraph.row_order import hubs_out_of_place, measure_rows, order_by_degree, segments_of
 from tests.adapters.cugraph.stand_ins import rapids
 from tests.conftest import DEVICES
 
@@ -111,7 +111,7 @@ def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace
 
 
 @pytest.mark.parametrize(
-    ("degrees", "astray"),
+    ("degrees", "out_of_place"),
     [
         ([3000, 5, 5], False),
         ([5] * 140 + [3000], True),
@@ -121,9 +121,9 @@ def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace
         ([], False),
     ],
 )
-def test_hubs_far_behind_shorter_rows_are_seen(degrees: list[int], astray: bool) -> None:
+def test_hubs_far_behind_shorter_rows_are_seen(degrees: list[int], out_of_place: bool) -> None:
     rows = measure_rows(offsets_of(degrees))
-    assert hubs_astray(rows, segments_of(rows), sum(degrees)) == astray
+    assert hubs_out_of_place(rows, segments_of(rows), sum(degrees)) == out_of_place
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

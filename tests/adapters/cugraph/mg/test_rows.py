@@ -195,7 +195,7 @@ def test_rows_that_are_moved_are_those_that_are_sorted(backend_name: str, weight
     distributed.run(program, 2, backend_name)  # type: ignore[arg-type]
 
 
-def test_rows_are_numbered_anew_when_long_ones_are_astray() -> None:
+def test_rows_are_numbered_anew_when_long_ones_are_out_of_place() -> None:
     def program(comm: Communicator) -> list[tuple[bool, tuple[int, int]]]:
         G = ShardedGraph(comm)
         G.insert_edges((np.arange(3000) % 1500, np.arange(3000)))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["k_copy_texts", "pack_texts"]
+__all__ = ["k_copy_texts", "pack_strings"]
 
 
 @kernel
@@ -37,8 +37,8 @@ def k_copy_texts(
             ends[i] = to + size
 
 
-def pack_texts(backend: Backend, starts: Array, ends: Array, chars: Array) -> tuple[Array, Array]:
-    """Return offsets, int64, and the bytes of strings one after another; see ``Texts`` for the arguments."""
+def pack_strings(backend: Backend, starts: Array, ends: Array, chars: Array) -> tuple[Array, Array]:
+    """Return offsets, int64, and the bytes of strings one after another; see ``DeviceStrings`` for the arguments."""
     count = int(starts.shape[0])
     offsets, rows = backend.zeros(count + 1, np.int64), backend.xp.arange(count)
     backend.xp.cumsum(ends.astype(np.int64) - starts, out=offsets[1:])

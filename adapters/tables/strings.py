@@ -9,14 +9,14 @@ import numpy as np
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError
 from dynstore.ids.columns import read_keys
-from dynstore.ids.texts import CodedTexts, Texts
+from dynstore.ids.strings import CodedStrings, DeviceStrings
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.ids.columns import Keys
     from dynstore.typing import Array
 
-__all__ = ["make_column", "make_series", "read_texts"]
+__all__ = ["make_column", "make_series", "read_strings"]
 
 CALLER = "dynstore"
 MAX_INT32 = int(np.iinfo(np.int32).max)
@@ -32,7 +32,7 @@ class _Memory:
         }  # fmt: skip
 
 
-def read_texts(caller: str, backend: Backend, name: str, column: Any) -> Keys:
+def read_strings(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     """Read a cuDF column of strings, or of categories of any kind, without a copy.
 
     Raises
@@ -43,17 +43,17 @@ def read_texts(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     cudf, kinds = require(caller, "cudf"), require(caller, "pylibcudf").TypeId
     held = (column if hasattr(column, "to_pylibcudf") else cudf.Series(column)).to_pylibcudf()[0]
     if not held.null_count() and held.type().id() == kinds.STRING:
-        return _texts_of(backend, held, kinds) if held.size() else Texts.nothing(backend)
+        return _strings_of(backend, held, kinds) if held.size() else DeviceStrings.nothing(backend)
     series = cudf.Series(column)  # an index has neither of the following
     if held.null_count():
         row = int(series.isna().values.argmax())
         raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
     keys = read_keys(caller, backend, name, cudf.Series(series.cat.categories))
     codes = backend.asarray(series.cat.codes.values).astype(np.int64)
-    return CodedTexts(keys, codes) if isinstance(keys, Texts) else keys[codes]
+    return CodedStrings(keys, codes) if isinstance(keys, DeviceStrings) else keys[codes]
 
 
-def _texts_of(backend: Backend, column: Any, kinds: Any) -> Texts:
+def _strings_of(backend: Backend, column: Any, kinds: Any) -> DeviceStrings:
     """Return a pylibcudf column of strings as arrays over its memory."""
     (offsets,) = column.children()
     dtype = np.dtype(np.int64 if offsets.type().id() == kinds.INT64 else np.int32)
@@ -61,21 +61,23 @@ def _texts_of(backend: Backend, column: Any, kinds: Any) -> Texts:
     address = offsets.data().ptr + first * dtype.itemsize
     places = backend.asarray(_Memory(column, address, column.size() + 1, dtype))
     if data is None:  # all are empty
-        return Texts.of_offsets(backend, places, backend.nothing(np.uint8))
+        return DeviceStrings.of_offsets(backend, places, backend.nothing(np.uint8))
     size = data.size if hasattr(data, "size") else data.nbytes  # spans have the one, gpumemoryview has the other
-    return Texts.of_offsets(backend, places, backend.asarray(_Memory(column, data.ptr, size, np.dtype(np.uint8))))
+    return DeviceStrings.of_offsets(
+        backend, places, backend.asarray(_Memory(column, data.ptr, size, np.dtype(np.uint8)))
+    )
 
 
-def make_column(texts: Texts) -> Any:
+def make_column(strings: DeviceStrings) -> Any:
     """Return strings as a new pylibcudf column."""
     pylibcudf = require(CALLER, "pylibcudf")
-    offsets, chars = texts.packed()
+    offsets, chars = strings.packed()
     if chars.shape[0] <= MAX_INT32:
         offsets = offsets.astype(np.int32)
-    texts.backend.wait_for_stream()
+    strings.backend.wait_for_stream()
     return pylibcudf.Column(
         data_type=pylibcudf.DataType(pylibcudf.TypeId.STRING),
-        size=texts.shape[0],
+        size=strings.shape[0],
         data=pylibcudf.gpumemoryview(chars),
         mask=None,
         null_count=0,

@@ -12,17 +12,17 @@ from dynstore.ids.cuda.hash_table import MAX_RANKED
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.ids.texts import Texts
+    from dynstore.ids.strings import DeviceStrings
     from dynstore.typing import Array
 
-__all__ = ["Column", "order_ends", "order_texts", "text_arrays"]
+__all__ = ["Column", "order_ends", "order_strings", "string_arrays"]
 
 # Bytes of a word that is compared at once, when many strings are sorted; 3 bits say how many of them there are.
 WORD_BYTES = 7
 
 
 class Column(NamedTuple):
-    """The arrays of :class:`~dynstore.ids.texts.Texts`."""
+    """The arrays of :class:`~dynstore.ids.strings.DeviceStrings`."""
 
     starts: Array
     ends: Array
@@ -82,29 +82,29 @@ def k_order_ends(starts, ends, chars, src, dst, low, high):
         high[i] = src[i] if turned else dst[i]
 
 
-def order_ends(texts: Texts, src: Array, dst: Array, low: Array, high: Array) -> None:
+def order_ends(strings: DeviceStrings, src: Array, dst: Array, low: Array, high: Array) -> None:
     """Write pairs of rows with the row of the lower string first."""
-    k_order_ends.launch(src.shape[0], *text_arrays(texts), src, dst, low, high)
+    k_order_ends.launch(src.shape[0], *string_arrays(strings), src, dst, low, high)
 
 
-def order_texts(backend: Backend, texts: Texts) -> Array:
+def order_strings(backend: Backend, strings: DeviceStrings) -> Array:
     """Return the rows of distinct strings in ascending order, shape (B,), int64."""
-    if texts.shape[0] > MAX_RANKED:
-        return _order_by_words(backend, texts)
-    order = backend.empty(texts.shape[0], np.int64)
-    k_rank_texts.launch_warps(texts.shape[0], *text_arrays(texts), order)
+    if strings.shape[0] > MAX_RANKED:
+        return _order_by_words(backend, strings)
+    order = backend.empty(strings.shape[0], np.int64)
+    k_rank_texts.launch_warps(strings.shape[0], *string_arrays(strings), order)
     return order
 
 
-def _order_by_words(backend: Backend, texts: Texts) -> Array:
+def _order_by_words(backend: Backend, strings: DeviceStrings) -> Array:
     """Sort by one word after another; those whose words so far are equal to no others' are done."""
     xp, depth = backend.xp, 0
-    order = xp.arange(texts.shape[0], dtype=np.int64)
-    tied, groups = order.copy(), backend.zeros(texts.shape[0], np.int64)
+    order = xp.arange(strings.shape[0], dtype=np.int64)
+    tied, groups = order.copy(), backend.zeros(strings.shape[0], np.int64)
     while tied.shape[0]:
         rows = order[tied]
         words = backend.empty(rows.shape[0], np.int64)
-        k_read_words.launch(rows.shape[0], *text_arrays(texts), rows, depth, words)
+        k_read_words.launch(rows.shape[0], *string_arrays(strings), rows, depth, words)
         by_word = xp.lexsort(xp.stack((words, groups)))
         words = words[by_word]
         order[tied] = rows[by_word]
@@ -115,6 +115,6 @@ def _order_by_words(backend: Backend, texts: Texts) -> Array:
     return order
 
 
-def text_arrays(texts: Texts) -> tuple[Array, Array, Array]:
+def string_arrays(strings: DeviceStrings) -> tuple[Array, Array, Array]:
     """Return the arrays for a kernel, as in :class:`Column`."""
-    return texts.starts, texts.ends, texts.chars
+    return strings.starts, strings.ends, strings.chars

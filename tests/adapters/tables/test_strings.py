@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore.adapters.tables import texts as adapter
+from dynstore.adapters.tables import strings as adapter
 from dynstore.backend import get_backend
 from dynstore.cuda.compiler import around_launches
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.ids.columns import read_keys
-from dynstore.ids.texts import CodedTexts, Texts
+from dynstore.ids.strings import CodedStrings, DeviceStrings
 
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 INT32, INT64, STRING = 3, 4, 23
@@ -138,7 +138,7 @@ SOME = ["ab", "", "ä", "ab", "c" * 30]
 @pytest.mark.parametrize("sliced", [0, 2])
 def test_a_column_of_strings_is_read_where_it_is(stand_in: None, offsets: type, sliced: int) -> None:
     keys = read_keys("test", get_backend("cuda-sim"), "ids", _Series(SOME, offsets, sliced))
-    assert isinstance(keys, Texts)
+    assert isinstance(keys, DeviceStrings)
     assert keys.to_host().tolist() == SOME[sliced:]
     assert keys.starts.dtype == offsets
 
@@ -150,9 +150,9 @@ def test_a_column_without_bytes(stand_in: None, values: list[str]) -> None:
 
 
 def test_categories_are_read_as_their_rows(stand_in: None) -> None:
-    texts = _Series(pd.Categorical(SOME, categories=["z", *sorted(set(SOME))]))
-    keys = read_keys("test", get_backend("cuda-sim"), "ids", texts)
-    assert isinstance(keys, CodedTexts)
+    strings = _Series(pd.Categorical(SOME, categories=["z", *sorted(set(SOME))]))
+    keys = read_keys("test", get_backend("cuda-sim"), "ids", strings)
+    assert isinstance(keys, CodedStrings)
     assert keys.expanded().to_host().tolist() == SOME
     with pytest.raises(InputError, match="insert_edges: `src` has a null at row 1; wanted none"):
         read_keys("insert_edges", get_backend("cuda-sim"), "src", _Series(["a", None]))
@@ -169,8 +169,8 @@ def test_an_update_with_strings_on_the_device_copies_none_to_the_host(
         src, dst = ([names[row] for row in column] for column in rows)
         kernels: list[str] = []
         with monkeypatch.context() as patch, around_launches(lambda name, launch: (kernels.append(name), launch())):
-            patch.setattr(Texts, "to_host", None)
-            patch.setattr(Texts, "of_host", None)
+            patch.setattr(DeviceStrings, "to_host", None)
+            patch.setattr(DeviceStrings, "of_host", None)
             report = getattr(graph, update)((_Series(src), _Series(dst)))
         assert report[:5] == getattr(twin, update)((src, dst))[:5]
         assert graph.vertex_ids().tolist() == twin.vertex_ids().tolist()
@@ -192,7 +192,7 @@ def test_an_update_with_strings_on_the_device_copies_none_to_the_host(
 def test_of_known_categories_each_is_looked_up_once(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
     names, rng = [f"n{number}" for number in range(9)], np.random.default_rng(8)
     graph, twin = (DynamicGraph(renumber=True, device=device) for device in ("cuda-sim", "cpu"))
-    kernels = graph.core.backend.kernels("dynstore.ids", "texts")
+    kernels = graph.core.backend.kernels("dynstore.ids", "strings")
     looked_up: list[list[int]] = []
     start = kernels.start_match
 
@@ -221,8 +221,8 @@ def test_of_known_categories_each_is_looked_up_once(stand_in: None, monkeypatch:
 
 def test_strings_become_a_column_of_cudf(stand_in: None) -> None:
     backend = get_backend("cuda-sim")
-    texts = Texts.of_host(backend, np.array(SOME, dtype=object))
-    column = adapter.make_column(texts.rows(np.array([4, 0, 2])))
+    strings = DeviceStrings.of_host(backend, np.array(SOME, dtype=object))
+    column = adapter.make_column(strings.rows(np.array([4, 0, 2])))
     assert column.strings() == [SOME[4], SOME[0], SOME[2]]
     assert column.children()[0].values().dtype == np.int32
 
@@ -290,8 +290,8 @@ def no_host(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     def refuse(*_: Any) -> None:
         raise AssertionError("strings were copied between host and device")
 
-    monkeypatch.setattr(Texts, "to_host", refuse)
-    monkeypatch.setattr(Texts, "of_host", refuse)
+    monkeypatch.setattr(DeviceStrings, "to_host", refuse)
+    monkeypatch.setattr(DeviceStrings, "of_host", refuse)
     return monkeypatch
 
 
@@ -311,8 +311,8 @@ def test_cudf_strings_are_read_where_they_are(cudf: Any) -> None:
         (series.astype("category"), SOME),
     ):
         keys = read_keys("test", get_backend("cuda"), "ids", column)
-        texts = keys.expanded() if isinstance(keys, CodedTexts) else keys
-        assert texts.to_host().tolist() == wanted
+        strings = keys.expanded() if isinstance(keys, CodedStrings) else keys
+        assert strings.to_host().tolist() == wanted
     for column in (cudf.Series(["a", None]), cudf.Series(["a", None]).astype("category")):
         with pytest.raises(InputError, match="`ids` has a null at row 1"):
             read_keys("test", get_backend("cuda"), "ids", column)
@@ -373,8 +373,8 @@ PROXY_PROGRAM = """
 import cudf.pandas
 cudf.pandas.install()
 import pandas, dynstore
-from dynstore.ids.texts import Texts
-Texts.of_host = None
+from dynstore.ids.strings import DeviceStrings
+DeviceStrings.of_host = None
 frame = pandas.DataFrame({"source": ["a", "b", "c"], "destination": ["b", "c", "a"]})
 G = dynstore.DynamicGraph(device="cuda", renumber=True)
 G.insert_edges(frame)
@@ -392,7 +392,7 @@ def test_frames_of_cudf_pandas_stay_on_the_device(cudf: Any) -> None:
 def test_a_column_is_made_once_a_version_of_the_ids(cudf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     make = adapter.make_column
-    monkeypatch.setattr(adapter, "make_column", lambda texts: (made.append(texts.shape[0]), make(texts))[1])
+    monkeypatch.setattr(adapter, "make_column", lambda strings: (made.append(strings.shape[0]), make(strings))[1])
     graph = DynamicGraph(device="cuda", renumber=True)
     graph.insert_edges((_named(cudf, np.arange(5)), _named(cudf, np.arange(1, 6))))
     for _ in range(2):

@@ -17,10 +17,10 @@ from dynstore.cuda.grid import ARRIVALS
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.ids.cuda.hash_table import d_find_home
-from dynstore.ids.cuda.text_copies import k_copy_texts
-from dynstore.ids.cuda.text_order import Column, order_ends, order_texts, text_arrays
+from dynstore.ids.cuda.string_copies import k_copy_texts
+from dynstore.ids.cuda.string_order import Column, order_ends, order_strings, string_arrays
 from dynstore.ids.hash_table import EMPTY, REMOVED
-from dynstore.ids.texts import Texts
+from dynstore.ids.strings import DeviceStrings
 from dynstore.stores.table.cuda.arguments import with_room
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "NewTexts",
+    "NewStrings",
     "Scattered",
-    "enter_texts",
-    "match_texts",
+    "enter_strings",
+    "match_strings",
     "number_rows",
     "order_ends",
-    "order_texts",
+    "order_strings",
     "rank_new",
-    "remove_texts",
+    "remove_strings",
     "start_match",
 ]
 
@@ -70,20 +70,20 @@ class Scattered(NamedTuple):
     seen: Array
 
 
-class NewTexts(NamedTuple):
-    """What :func:`match_texts` has found.
+class NewStrings(NamedTuple):
+    """What :func:`match_strings` has found.
 
     Attributes
     ----------
     columns : list of arrays
         The number of each row, -1 for unknown strings.
-    texts : Texts
+    strings : DeviceStrings
         The unknown strings, each once, in any order.
     rows : Scattered
     """
 
     columns: list[Array]
-    texts: Texts
+    strings: DeviceStrings
     rows: Scattered
 
 
@@ -274,8 +274,8 @@ class _Numbers:
 
 
 def start_match(
-    backend: Backend, table: HashTable, names: Texts, hash_mask: int, parts: list[Texts], dtype: np.dtype,
-    scratch: ScratchCache,
+    backend: Backend, table: HashTable, names: DeviceStrings, hash_mask: int, parts: list[DeviceStrings],
+    dtype: np.dtype, scratch: ScratchCache,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Start a kernel; return two columns of strings as numbers, -1 for unknown ones.
 
@@ -287,15 +287,20 @@ def start_match(
         ((RECORD_SIZE, np.int64), (0, np.int64), *((with_room(count), dtype) for count in counts)),
     )  # fmt: skip
     k_match_texts.launch(
-        sum(counts), table.cells, *text_arrays(names), table.shift, table.seed, hash_mask, *text_arrays(parts[0]),
-        *text_arrays(parts[1]), 0, 0, numbers.packed,
+        sum(counts), table.cells, *string_arrays(names), table.shift, table.seed, hash_mask, *string_arrays(parts[0]),
+        *string_arrays(parts[1]), 0, 0, numbers.packed,
     )  # fmt: skip
     return numbers.first[: counts[0]], numbers.second[: counts[1]]
 
 
-def match_texts(
-    backend: Backend, table: HashTable, names: Texts, hash_mask: int, parts: list[Texts], dtype: np.dtype
-) -> NewTexts:
+def match_strings(
+    backend: Backend,
+    table: HashTable,
+    names: DeviceStrings,
+    hash_mask: int,
+    parts: list[DeviceStrings],
+    dtype: np.dtype,
+) -> NewStrings:
     """Look one or two columns of strings up."""
     lengths = [part.shape[0] for part in parts]
     total = sum(lengths)
@@ -307,65 +312,66 @@ def match_texts(
     places, slots, new_rows, new_slots, new_starts, *columns = found
     if not total:
         rows = Scattered(places, slots, new_rows, new_slots, new_starts, seen)
-        return NewTexts(columns, Texts.nothing(backend), rows)
-    second = parts[1] if len(parts) > 1 else Texts.nothing(backend)
-    both = (*text_arrays(parts[0]), *text_arrays(second))
+        return NewStrings(columns, DeviceStrings.nothing(backend), rows)
+    second = parts[1] if len(parts) > 1 else DeviceStrings.nothing(backend)
+    both = (*string_arrays(parts[0]), *string_arrays(second))
     mailbox = Mailbox(backend)
     ticket = mailbox.next_ticket()
     k_match_texts.launch(
-        total, table.cells, *text_arrays(names), table.shift, table.seed, hash_mask, *both, 65 - num_seen.bit_length(),
-        ticket, *_pair(columns), seen, places, slots, new_rows, new_slots, new_starts, control, mailbox.words,
+        total, table.cells, *string_arrays(names), table.shift, table.seed, hash_mask, *both,
+        65 - num_seen.bit_length(), ticket, *_pair(columns), seen, places, slots, new_rows, new_slots, new_starts,
+        control, mailbox.words,
     )  # fmt: skip
     totals = mailbox.read(backend, ticket)
     count, unknown = totals[NEW], totals[UNKNOWN]
     rows = Scattered(places[:unknown], slots[:unknown], new_rows[:count], new_slots[:count], new_starts[:count], seen)
     if not count:
-        return NewTexts(columns, Texts.nothing(backend), rows)
+        return NewStrings(columns, DeviceStrings.nothing(backend), rows)
     ends, chars = backend.empty_arena((count, np.int64), (totals[SIZE], np.uint8))
     k_copy_texts.launch_warps(count, *both, rows.new_rows, rows.new_starts, ends, chars)
-    return NewTexts(columns, Texts(backend, rows.new_starts, ends, chars), rows)
+    return NewStrings(columns, DeviceStrings(backend, rows.new_starts, ends, chars), rows)
 
 
-def rank_new(backend: Backend, found: NewTexts) -> Texts:
+def rank_new(backend: Backend, found: NewStrings) -> DeviceStrings:
     """Return the new strings in ascending order; :func:`number_rows` may then be called."""
-    if not found.texts.shape[0]:
-        return found.texts
-    order = order_texts(backend, found.texts)
+    if not found.strings.shape[0]:
+        return found.strings
+    order = order_strings(backend, found.strings)
     k_leave_ranks.launch(order.shape[0], order, found.rows.new_slots, found.rows.seen)
-    return found.texts.rows(order)
+    return found.strings.rows(order)
 
 
-def number_rows(backend: Backend, found: NewTexts, numbers: Array) -> None:
+def number_rows(backend: Backend, found: NewStrings, numbers: Array) -> None:
     """Give the rows of unknown strings the numbers of these, which are in ascending order of the strings."""
     rows = found.rows
     k_number_rows.launch(rows.places.shape[0], rows.places, rows.slots, rows.seen, numbers, *_pair(found.columns))
 
 
-def enter_texts(
-    table: HashTable, hash_mask: int, starts: Array, ends: Array, texts: Texts, moved: int, numbers: Array
+def enter_strings(
+    table: HashTable, hash_mask: int, starts: Array, ends: Array, strings: DeviceStrings, moved: int, numbers: Array
 ) -> None:
     """Add strings that are distinct, absent and no more than the table takes. Allocates nothing.
 
-    ``starts``, ``ends`` get where their bytes are, by number: ``moved`` behind where they are in ``texts``.
+    ``starts``, ``ends`` get where their bytes are, by number: ``moved`` behind where they are in ``strings``.
     """
     k_enter_texts.launch(
-        texts.shape[0],
+        strings.shape[0],
         table.cells,
         table.shift,
         table.seed,
         hash_mask,
         starts,
         ends,
-        *text_arrays(texts),
+        *string_arrays(strings),
         moved,
         numbers,
     )
 
 
-def remove_texts(table: HashTable, hash_mask: int, names: Texts, numbers: Array) -> None:
+def remove_strings(table: HashTable, hash_mask: int, names: DeviceStrings, numbers: Array) -> None:
     """Remove the strings of distinct numbers. Allocates nothing."""
     k_remove_texts.launch(
-        numbers.shape[0], table.cells, table.shift, table.seed, hash_mask, *text_arrays(names), numbers
+        numbers.shape[0], table.cells, table.shift, table.seed, hash_mask, *string_arrays(names), numbers
     )
 
 

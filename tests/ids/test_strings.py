@@ -12,9 +12,9 @@ import pytest
 from dynstore.backend import Backend, get_backend
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.graph import DynamicGraph
-from dynstore.ids import text_table
-from dynstore.ids.text_table import TextTable
-from dynstore.ids.texts import Texts
+from dynstore.ids import string_table
+from dynstore.ids.string_table import DeviceStringTable
+from dynstore.ids.strings import DeviceStrings
 from dynstore.testing.pair import Pair
 
 DEVICE = "cuda" if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "") else "cuda-sim"
@@ -26,11 +26,11 @@ def device_backend() -> Backend:
     return get_backend(DEVICE)
 
 
-def _texts(backend: Backend, values: list[str]) -> Texts:
-    return Texts.of_host(backend, np.array(values, dtype=object))
+def _strings(backend: Backend, values: list[str]) -> DeviceStrings:
+    return DeviceStrings.of_host(backend, np.array(values, dtype=object))
 
 
-def _random_texts(rng: np.random.Generator, count: int) -> list[str]:
+def _random_strings(rng: np.random.Generator, count: int) -> list[str]:
     """Return distinct strings; many have long common beginnings."""
     alphabet = np.array(list("ab\0ä"))
     found: set[str] = set()
@@ -45,20 +45,20 @@ def _random_texts(rng: np.random.Generator, count: int) -> list[str]:
 
 @pytest.mark.parametrize("values", [TEXTS, [text for text in TEXTS if text.isascii()], [""], []])
 def test_strings_go_to_the_device_and_back(device_backend: Backend, values: list[str]) -> None:
-    texts = _texts(device_backend, values)
-    assert texts.shape == (len(values),)
-    assert texts.to_host().tolist() == values
-    assert [texts[row] for row in range(len(values))] == values
+    strings = _strings(device_backend, values)
+    assert strings.shape == (len(values),)
+    assert strings.to_host().tolist() == values
+    assert [strings[row] for row in range(len(values))] == values
     backwards = device_backend.xp.arange(len(values))[::-1]
-    assert texts.rows(backwards).to_host().tolist() == values[::-1]
+    assert strings.rows(backwards).to_host().tolist() == values[::-1]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 31, 32, 33, 90, *([9000] if DEVICE == "cuda" else [])])
 def test_strings_are_ordered_as_python_orders_them(device_backend: Backend, count: int) -> None:
     """Few are compared with each other, many word by word."""
-    values = _random_texts(np.random.default_rng(count), count)
-    kernels = device_backend.kernels("dynstore.ids", "texts")
-    order = kernels.order_texts(device_backend, _texts(device_backend, values))
+    values = _random_strings(np.random.default_rng(count), count)
+    kernels = device_backend.kernels("dynstore.ids", "strings")
+    order = kernels.order_strings(device_backend, _strings(device_backend, values))
     assert [values[row] for row in device_backend.to_host(order).tolist()] == sorted(values)
 
 
@@ -73,12 +73,12 @@ every_hash = pytest.mark.parametrize("mask", [0, 3, 2**63 - 1], ids=["one hash",
 def test_a_table_agrees_with_a_dictionary(
     device_backend: Backend, monkeypatch: pytest.MonkeyPatch, mask: int, sizes: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(text_table, "HASH_MASK", mask)
+    monkeypatch.setattr(string_table, "HASH_MASK", mask)
     rng, backend = np.random.default_rng(7), device_backend
-    pool, table, known = _random_texts(rng, 40), TextTable(backend), {}
+    pool, table, known = _random_strings(rng, 40), DeviceStringTable(backend), {}
     for _ in range(4):
         parts = [[pool[i] for i in rng.integers(0, 40, size)] for size in sizes]
-        match = table.match("test", ["src", "dst"], [_texts(backend, part) for part in parts], np.dtype(np.int32))
+        match = table.match("test", ["src", "dst"], [_strings(backend, part) for part in parts], np.dtype(np.int32))
         new = sorted({text for part in parts for text in part} - set(known))
         assert match.new.to_host().tolist() == new
         numbers = np.arange(len(known), len(known) + len(new))
@@ -88,7 +88,7 @@ def test_a_table_agrees_with_a_dictionary(
         for part, column in zip(parts, match.columns, strict=True):
             assert backend.to_host(column).tolist() == [known[text] for text in part]
         assert table.all().tolist() == list(known)
-    every = table.match("test", ["ids"], [_texts(backend, pool)], np.dtype(np.int64))
+    every = table.match("test", ["ids"], [_strings(backend, pool)], np.dtype(np.int64))
     assert backend.to_host(every.columns[0]).tolist() == [known.get(text, -1) for text in pool]
 
 
@@ -96,16 +96,16 @@ def test_a_table_agrees_with_a_dictionary(
 def test_numbers_get_other_strings_and_bytes_are_given_back(
     device_backend: Backend, monkeypatch: pytest.MonkeyPatch, mask: int
 ) -> None:
-    monkeypatch.setattr(text_table, "HASH_MASK", mask)
-    backend, table, held = device_backend, TextTable(device_backend), {}
+    monkeypatch.setattr(string_table, "HASH_MASK", mask)
+    backend, table, held = device_backend, DeviceStringTable(device_backend), {}
     for step in range(12):
-        texts = sorted(f"{'x' * (3 * step)}{step}-{n}" for n in range(6))
+        strings = sorted(f"{'x' * (3 * step)}{step}-{n}" for n in range(6))
         numbers = np.arange(6) + 2 * step  # two thirds of them belong to others
-        held |= dict(zip(numbers.tolist(), texts, strict=True))
-        table.plan_write(_texts(backend, texts), backend.asarray(numbers), len(held), step > 0)()
+        held |= dict(zip(numbers.tolist(), strings, strict=True))
+        table.plan_write(_strings(backend, strings), backend.asarray(numbers), len(held), step > 0)()
         wanted = [held[number] for number in range(len(held))]
         assert table.all().tolist() == wanted
-        found = table.match("test", ["ids"], [_texts(backend, [*wanted, "0-3"])], np.dtype(np.int64)).columns[0]
+        found = table.match("test", ["ids"], [_strings(backend, [*wanted, "0-3"])], np.dtype(np.int64)).columns[0]
         assert backend.to_host(found).tolist() == [*range(len(held)), -1 if step else 3]
         live = sum(map(len, wanted))
         assert table._used - table._unused == live
@@ -118,7 +118,7 @@ def test_numbers_get_other_strings_and_bytes_are_given_back(
 
 @every_hash
 def test_strings_whose_hashes_collide_are_other_vertices(monkeypatch: pytest.MonkeyPatch, mask: int) -> None:
-    monkeypatch.setattr(text_table, "HASH_MASK", mask)
+    monkeypatch.setattr(string_table, "HASH_MASK", mask)
     pair = Pair(renumber=True, reuse_ids=True, device=DEVICE, directed=False)
     pair.insert(["a", "b", "cc", "b"], ["b", "dd", "a", "e"])
     pair.insert(["f", "gg"], ["gg", "hhh"])
@@ -193,13 +193,13 @@ def test_integers_are_refused_where_ids_are_strings() -> None:
 def test_the_host_reads_each_string_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And of many only those that are wanted."""
     graph, read = DynamicGraph(renumber=True, device=DEVICE), []
-    to_host = Texts.to_host
+    to_host = DeviceStrings.to_host
 
-    def counting(self: Texts) -> np.ndarray:
+    def counting(self: DeviceStrings) -> np.ndarray:
         read.append(self.shape[0])
         return to_host(self)
 
-    monkeypatch.setattr(Texts, "to_host", counting)
+    monkeypatch.setattr(DeviceStrings, "to_host", counting)
     names = [f"n{number:02d}" for number in range(40)]
     graph.insert_edges((names, names[1:] + names[:1]))
     assert graph.neighbors("n03").tolist() == ["n04"]
@@ -216,17 +216,17 @@ def test_a_column_for_frames_is_made_once_until_there_are_new_strings(monkeypatc
     """A list stands in for the column of cuDF."""
     made: list[int] = []
 
-    def make_column(texts: Texts) -> list[str]:
-        made.append(texts.shape[0])
-        return texts.to_host().tolist()
+    def make_column(strings: DeviceStrings) -> list[str]:
+        made.append(strings.shape[0])
+        return strings.to_host().tolist()
 
     def make_series(_: Backend, column: list[str], numbers: Any) -> np.ndarray:
         chosen = range(len(column)) if numbers is None else numbers.tolist()
         return np.array([None if number < 0 else column[number] for number in chosen], dtype=object)
 
     stand_in = SimpleNamespace(make_column=make_column, make_series=make_series)
-    monkeypatch.setattr(text_table, "cudf_texts", lambda: stand_in)
-    monkeypatch.setattr(TextTable, "gives_columns", lambda self, library: True)
+    monkeypatch.setattr(string_table, "cudf_strings", lambda: stand_in)
+    monkeypatch.setattr(DeviceStringTable, "gives_columns", lambda self, library: True)
     graph = DynamicGraph(renumber=True, device=DEVICE, directed=False, frames="pandas")
     graph.insert_edges((["b", "c"], ["a", "b"]))
     graph.insert_edges((["c"], ["a"]))
@@ -248,9 +248,9 @@ def test_a_table_counts_its_strings_memory() -> None:
 
 
 def test_ends_and_vertices_are_ordered_on_the_device(device_backend: Backend) -> None:
-    backend, table = device_backend, TextTable(device_backend)
-    values = _random_texts(np.random.default_rng(5), 50)
-    table.plan_write(_texts(backend, values), backend.xp.arange(50), 50, False)()
+    backend, table = device_backend, DeviceStringTable(device_backend)
+    values = _random_strings(np.random.default_rng(5), 50)
+    table.plan_write(_strings(backend, values), backend.xp.arange(50), 50, False)()
     src, dst = np.random.default_rng(6).integers(0, 50, (2, 70)).astype(np.int32)
     low, high = map(backend.to_host, table.in_order(backend.asarray(src), backend.asarray(dst)))
     pairs = [(values[i], values[j]) for i, j in zip(low, high, strict=True)]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["CodedTexts", "Texts", "cudf_texts"]
+__all__ = ["CodedStrings", "DeviceStrings", "cudf_strings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class DeviceStrings:
     """Strings of UTF-8: where each begins and ends among the bytes.
 
     A choice of strings, or another order, needs no copy of bytes.
@@ -37,18 +37,18 @@ class Texts:
     chars: Array
 
     @classmethod
-    def nothing(cls, backend: Backend) -> Texts:
+    def nothing(cls, backend: Backend) -> DeviceStrings:
         """Return no strings."""
         places = backend.nothing(np.int64)
         return cls(backend, places, places, backend.nothing(np.uint8))
 
     @classmethod
-    def of_offsets(cls, backend: Backend, offsets: Array, chars: Array) -> Texts:
+    def of_offsets(cls, backend: Backend, offsets: Array, chars: Array) -> DeviceStrings:
         """Return strings that follow each other, as in Arrow; ``offsets`` has the shape (B + 1,)."""
         return cls(backend, offsets[:-1], offsets[1:], chars)
 
     @classmethod
-    def of_host(cls, backend: Backend, values: np.ndarray) -> Texts:
+    def of_host(cls, backend: Backend, values: np.ndarray) -> DeviceStrings:
         """Copy an array of strings to the device.
 
         Raises
@@ -78,14 +78,14 @@ class Texts:
         text: str = self.rows(self.backend.asarray(np.array([row]))).to_host()[0]
         return text
 
-    def rows(self, chosen: Array) -> Texts:
+    def rows(self, chosen: Array) -> DeviceStrings:
         """Return some strings, given by a mask or by numbers; their bytes are shared."""
-        return Texts(self.backend, self.starts[chosen], self.ends[chosen], self.chars)
+        return DeviceStrings(self.backend, self.starts[chosen], self.ends[chosen], self.chars)
 
     def packed(self) -> tuple[Array, Array]:
         """Return offsets, int64, shape (B + 1,), and the bytes of the strings one after another, in new arrays."""
-        kernels = self.backend.kernels("dynstore.ids", "text_copies")
-        packed: tuple[Array, Array] = kernels.pack_texts(self.backend, self.starts, self.ends, self.chars)
+        kernels = self.backend.kernels("dynstore.ids", "string_copies")
+        packed: tuple[Array, Array] = kernels.pack_strings(self.backend, self.starts, self.ends, self.chars)
         return packed
 
     def to_host(self) -> np.ndarray:
@@ -103,17 +103,17 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class CodedTexts:
+class CodedStrings:
     """Rows of a dictionary of strings: row ``i`` holds ``values[codes[i]]``.
 
     Attributes
     ----------
-    values : Texts
+    values : DeviceStrings
         Distinct; some may have no row.
     codes : array, shape (B,), int64
     """
 
-    values: Texts
+    values: DeviceStrings
     codes: Array
 
     @property
@@ -125,11 +125,11 @@ class CodedTexts:
         """Whether the dictionary is shorter than the column."""
         return self.values.shape[0] < self.shape[0]
 
-    def expanded(self) -> Texts:
+    def expanded(self) -> DeviceStrings:
         """Return the strings of the rows."""
         return self.values.rows(self.codes)
 
 
-def cudf_texts() -> Any:
+def cudf_strings() -> Any:
     """Import what reads strings of cuDF, and makes them."""
-    return provided("texts")
+    return provided("strings")
