@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numba import config
 
@@ -23,6 +23,10 @@ from dynstore.cuda.launch import (
     find_entry,
     start_entry,
 )
+from dynstore.cuda.parameters import Parameters
+
+if TYPE_CHECKING:
+    from dynstore.cuda.parameters import Records
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -77,8 +81,14 @@ _prepared = _Prepared()
 class Kernel:
     """A kernel and the ways to start it on CuPy's current stream."""
 
-    def __init__(self, function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> None:
-        self.name, self.threads = function.__name__, threads
+    def __init__(
+        self,
+        function: Callable[..., None],
+        max_registers: int | None = None,
+        threads: int = THREADS,
+        records: Records | None = None,
+    ) -> None:
+        self.name, self.threads, self.parameters = function.__name__, threads, Parameters(function, records)
         self.__doc__ = function.__doc__
         limits = {} if SIMULATED or max_registers is None else {"max_registers": max_registers}
         self._compiled = function if SIMULATED else cuda.jit(function, **limits)
@@ -120,13 +130,13 @@ class Kernel:
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
-            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads, self.parameters)
         return entry, values
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start the kernel that ``_find`` returned; ``args`` keeps the arrays alive until then."""
         if found is None:
-            simulator.launch(self._compiled, blocks, self.threads, _unpacked(args))
+            simulator.launch(self._compiled, blocks, self.threads, self.parameters.group_values(_unpacked(args)))
             return
         entry, values = found
         cuda = _cupy().cuda
@@ -137,9 +147,18 @@ class Kernel:
             start_entry(entry, blocks, self.threads, stream.ptr, values)
 
 
-def kernel(function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> Kernel:
-    """Decorate a kernel ``k_verb_noun``; ``max_registers`` is a limit per thread, ``threads`` the size of a block."""
-    return Kernel(function, max_registers, threads)
+def kernel(
+    function: Callable[..., None],
+    max_registers: int | None = None,
+    threads: int = THREADS,
+    records: Records | None = None,
+) -> Kernel:
+    """Decorate a kernel ``k_verb_noun``.
+
+    ``max_registers`` is a limit per thread, ``threads`` the size of a block. ``records``: the classes of parameters
+    that are records; launches pass what these hold one by one (:class:`~dynstore.cuda.parameters.Parameters`).
+    """
+    return Kernel(function, max_registers, threads, records)
 
 
 def device(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,6 +22,8 @@ from dynstore.cuda.kernel_cache import find_place, read_kernel, write_kernel
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dynstore.cuda.parameters import Parameters
+
 __all__ = [
     "Entry",
     "Packed",
@@ -138,12 +140,13 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
     return tuple(kinds), values
 
 
-def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
+def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, parameters: Parameters | None = None) -> Entry:
     """Load the kernel of a Numba dispatcher for some kinds of arguments from disk, or compile it.
 
-    ``threads``: of a block, to find how many blocks there can be at once.
+    ``threads``: of a block, to find how many blocks there can be at once. ``parameters``: says which arguments are
+    records; None if none is.
     """
-    signature, layout, place = _find_files(compiled, kinds)
+    signature, layout, place = _find_files(compiled, kinds, parameters)
     kept = _load_kept(place, layout, threads)
     if kept is not None:
         compilations.load(compiled.py_func, signature)
@@ -162,9 +165,13 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     return Entry(handle, layout, _count_resident_blocks(handle, threads), kernel)
 
 
-def _find_files(compiled: Any, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
-    """Return the Numba types of arguments, the layout of their values, and the path of the kernel for them."""
+def _find_files(
+    compiled: Any, kinds: tuple[Any, ...], parameters: Parameters | None
+) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
+    """Return the Numba types of parameters, the layout of their values, and the path of the kernel for them."""
     signature, layout = find_layout(kinds)
+    if parameters is not None:
+        signature = parameters.group_types(signature)
     driver_version = _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())
     return signature, layout, find_place(compiled, signature, driver_version)
 
