@@ -23,10 +23,11 @@ from dynstore.cuda.launch import (
     find_entry,
     start_entry,
 )
-from dynstore.cuda.parameters import Parameters
 
 if TYPE_CHECKING:
-    from dynstore.cuda.parameters import Records
+    from collections.abc import Mapping, Sequence
+
+    Records = Mapping[str, type[tuple[Any, ...]]]  # the class of each parameter that is a record
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -41,6 +42,7 @@ __all__ = [
     "THREADS",
     "WARP",
     "Kernel",
+    "Parameters",
     "around_launches",
     "cuda",
     "device",
@@ -76,6 +78,47 @@ class _Prepared(threading.local):
 
 
 _prepared = _Prepared()
+
+
+class Parameters:
+    """What a kernel is launched with, and which of that it reads as records: neighbouring parameters as one NamedTuple.
+
+    Numba takes a record apart again, so the compiled kernel has the same parameters, in the same order, as one without.
+
+    Attributes
+    ----------
+    count : int
+        Arguments of a launch: those of the records one by one.
+    """
+
+    def __init__(self, function: Callable[..., None], records: Records | None = None) -> None:
+        code, records = function.__code__, records or {}
+        names = code.co_varnames[: code.co_argcount]
+        if not records.keys() <= set(names):
+            raise TypeError(f"{function.__name__} has no parameters {sorted(records.keys() - set(names))}")
+        self._name = function.__name__
+        # For each parameter the class of its record, or None.
+        self._classes: list[Any] = [records.get(name) for name in names]
+        self.count = sum(1 if kind is None else len(kind._fields) for kind in self._classes)
+
+    def group_values(self, flat: Sequence[Any]) -> list[Any]:
+        """Return the arguments of a launch as the kernel's function takes them."""
+        return self._group(flat, lambda values, kind: kind(*values))
+
+    def group_types(self, flat: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the Numba types of a launch's arguments as those of the function's parameters."""
+        from numba import types
+
+        return tuple(self._group(flat, types.NamedTuple))
+
+    def _group(self, flat: Sequence[Any], make: Callable[[tuple[Any, ...], Any], Any]) -> list[Any]:
+        if len(flat) != self.count:
+            raise TypeError(f"{self._name} got {len(flat)} arguments; wanted {self.count}")
+        rest = iter(flat)
+        return [
+            next(rest) if kind is None else make(tuple(next(rest) for _ in kind._fields), kind)
+            for kind in self._classes
+        ]
 
 
 class Kernel:
@@ -130,7 +173,7 @@ class Kernel:
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
-            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads, self.parameters)
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads, self.parameters.group_types)
         return entry, values
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
@@ -156,7 +199,7 @@ def kernel(
     """Decorate a kernel ``k_verb_noun``.
 
     ``max_registers`` is a limit per thread, ``threads`` the size of a block. ``records``: the classes of parameters
-    that are records; launches pass what these hold one by one (:class:`~dynstore.cuda.parameters.Parameters`).
+    that are records; launches pass what these hold one by one (:class:`Parameters`).
     """
     return Kernel(function, max_registers, threads, records)
 

@@ -20,9 +20,10 @@ from dynstore.compilations import compilations
 from dynstore.cuda.kernel_cache import find_place, read_kernel, write_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from dynstore.cuda.parameters import Parameters
+    GroupTypes = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 __all__ = [
     "Entry",
@@ -140,13 +141,13 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
     return tuple(kinds), values
 
 
-def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, parameters: Parameters | None = None) -> Entry:
+def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, group_types: GroupTypes = tuple) -> Entry:
     """Load the kernel of a Numba dispatcher for some kinds of arguments from disk, or compile it.
 
-    ``threads``: of a block, to find how many blocks there can be at once. ``parameters``: says which arguments are
-    records; None if none is.
+    ``threads``: of a block, to find how many blocks there can be at once. ``group_types``: makes of the arguments'
+    Numba types those of the kernel's parameters, which may be records.
     """
-    signature, layout, place = _find_files(compiled, kinds, parameters)
+    signature, layout, place = _find_files(compiled, kinds, group_types)
     kept = _load_kept(place, layout, threads)
     if kept is not None:
         compilations.load(compiled.py_func, signature)
@@ -166,12 +167,11 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, parameters: 
 
 
 def _find_files(
-    compiled: Any, kinds: tuple[Any, ...], parameters: Parameters | None
+    compiled: Any, kinds: tuple[Any, ...], group_types: GroupTypes
 ) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
     """Return the Numba types of parameters, the layout of their values, and the path of the kernel for them."""
-    signature, layout = find_layout(kinds)
-    if parameters is not None:
-        signature = parameters.group_types(signature)
+    types, layout = find_layout(kinds)
+    signature = group_types(types)
     driver_version = _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())
     return signature, layout, find_place(compiled, signature, driver_version)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dynstore.windows.moves import Moves
     from dynstore.windows.pair_table import PairTable
 
-__all__ = ["place_keys", "start_moves"]
+__all__ = ["Pairs", "Rows", "place_keys", "start_moves"]
 
 # Entries of `control`: the bounds of the entering rows' ids (``d_leave_bounds``), then the counts as in `Found`.
 _, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(

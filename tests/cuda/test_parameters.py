@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numba import types
 
-from dynstore.cuda.compiler import SIMULATED, Kernel, cuda
+from dynstore.cuda.compiler import SIMULATED, Kernel, Parameters, cuda
 from dynstore.cuda.launch import Packed
-from dynstore.cuda.parameters import Parameters
 
 
 class Ends(NamedTuple):

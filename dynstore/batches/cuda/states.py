@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["sum_states"]
+__all__ = ["Rows", "States", "sum_states"]
 
 (EDGES,) = declare("states", EDGES=0)
 CONTROL_SIZE = SUMS + MAX_RESIDENT_BLOCKS

@@ -50,7 +50,7 @@ from dynstore.stores.pma.cuda.records import BatchRows, Limits, SearchedSlots, S
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["THREADS_A_ROW", "k_insert_lists"]
+__all__ = ["THREADS_A_ROW", "GraphSlots", "Scratch", "k_insert_lists"]
 
 # Threads a row, as far as the GPU has room: a row is searched by one, its leaf is written by a warp.
 THREADS_A_ROW = 8

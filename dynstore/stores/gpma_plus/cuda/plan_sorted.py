@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Insertion", "keep_located", "start_plan"]
+__all__ = ["Insertion", "Most", "keep_located", "start_plan"]
 
 # Arrays of the batch's length that the kernel uses beside those of the windows: keys, places, leaves, and leaves of
 # tombstones.
@@ -94,7 +94,7 @@ class Insertion:
 class Most(NamedTuple):
     """With more new edges, leaves, or leaves in windows with scratch than these, the budget is zero."""
 
-    new_edges: Any
+    new: Any
     leaves: Any
     scratch_leaves: Any
 
@@ -145,8 +145,7 @@ def k_plan_update(
     d_cover_leaves(items, num_leaves, limits.top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(valid, before, items, num_leaves, heights, control, board, out)
-    is_valid, changes = control[INVALID_ID] == 0, num_items + num_tombstones
-    fits = is_valid and changes <= most.new_edges and control[NUM_LEAVES] <= most.leaves
+    fits = control[INVALID_ID] == 0 and num_items + num_tombstones <= most.new and control[NUM_LEAVES] <= most.leaves
     d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most.scratch_leaves, num_items, count)
     if cuda.grid(1) == 0:
         d_post_totals(control, mailbox, ticket)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "GatheredWindows",
+    "MergedWindows",
+    "SpreadWindows",
+    "WrittenLevels",
     "k_append_first_keys",
     "k_gather_segments",
     "k_merge_segments",

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Compaction", "start_compaction"]
+__all__ = ["Compaction", "Most", "start_compaction"]
 
 # Entry of ``control`` beside those of windows: leaves that are left too empty.
 (SPARSE,) = declare("compaction", SPARSE=0)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "GatheredWindows",
     "d_bound_places",
     "d_count_before_by_warp",
     "d_count_before_lanes",

@@ -53,6 +53,7 @@ __all__ = [
     "REPEATED",
     "REPEATED_LOOPS",
     "BatchEdges",
+    "GivenBatch",
     "Insertion",
     "SlabArrays",
     "k_delete_batch",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Level", "Planned", "plan_levels"]
+__all__ = ["Found", "Level", "Listed", "Planned", "Updates", "plan_levels"]
 
 # Entries of the sums: behind those of the states and the self-loops; those of a level.
 COUNTS = 4

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.stores.papers.graphvine.blocks import Blocks
     from dynstore.typing import Array
 
-__all__ = ["Appending", "append_keys", "d_before", "flag_keys", "plan_append"]
+__all__ = ["Appending", "NewEdges", "append_keys", "d_before", "flag_keys", "plan_append"]
 
 
 @dataclass(frozen=True, slots=True)
