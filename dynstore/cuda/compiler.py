@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from numba import config
@@ -27,7 +28,7 @@ from dynstore.cuda.launch import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    Records = Mapping[str, type[tuple[Any, ...]]]  # the class of each parameter that is a record
+    Records = Mapping[str, Any]  # for each parameter that is a record, its NamedTuple class
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -84,22 +85,22 @@ class Parameters:
     """What a kernel is launched with, and which of that it reads as records: neighbouring parameters as one NamedTuple.
 
     Numba takes a record apart again, so the compiled kernel has the same parameters, in the same order, as one without.
-
-    Attributes
-    ----------
-    count : int
-        Arguments of a launch: those of the records one by one.
     """
 
     def __init__(self, function: Callable[..., None], records: Records | None = None) -> None:
-        code, records = function.__code__, records or {}
-        names = code.co_varnames[: code.co_argcount]
-        if not records.keys() <= set(names):
-            raise TypeError(f"{function.__name__} has no parameters {sorted(records.keys() - set(names))}")
-        self._name = function.__name__
-        # For each parameter the class of its record, or None.
-        self._classes: list[Any] = [records.get(name) for name in names]
-        self.count = sum(1 if kind is None else len(kind._fields) for kind in self._classes)
+        self._function, self._records = function, records or {}
+        if records and (unknown := records.keys() - set(self._names)):
+            raise TypeError(f"{function.__name__} has no parameters {sorted(unknown)}")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        code = self._function.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    @property
+    def count(self) -> int:
+        """The arguments of a launch: those of records one by one."""
+        return len(self._names) + sum(len(kind._fields) - 1 for kind in self._records.values())
 
     def group_values(self, flat: Sequence[Any]) -> list[Any]:
         """Return the arguments of a launch as the kernel's function takes them."""
@@ -112,13 +113,12 @@ class Parameters:
         return tuple(self._group(flat, types.NamedTuple))
 
     def _group(self, flat: Sequence[Any], make: Callable[[tuple[Any, ...], Any], Any]) -> list[Any]:
+        if not self._records:
+            return list(flat)
         if len(flat) != self.count:
-            raise TypeError(f"{self._name} got {len(flat)} arguments; wanted {self.count}")
-        rest = iter(flat)
-        return [
-            next(rest) if kind is None else make(tuple(next(rest) for _ in kind._fields), kind)
-            for kind in self._classes
-        ]
+            raise TypeError(f"{self._function.__name__} got {len(flat)} arguments; wanted {self.count}")
+        rest, kinds = iter(flat), map(self._records.get, self._names)
+        return [next(rest) if kind is None else make(tuple(islice(rest, len(kind._fields))), kind) for kind in kinds]
 
 
 class Kernel:

@@ -41,6 +41,7 @@ def test_without_records_nothing_is_grouped() -> None:
     parameters = Parameters(k_take)
     assert (parameters.count, parameters.group_values((1, 2, 3))) == (3, [1, 2, 3])
     assert parameters.group_types((types.int64,) * 3) == (types.int64,) * 3
+    assert parameters.group_values((1, 2)) == [1, 2]  # the function may have defaults
 
 
 @pytest.mark.parametrize("count", [3, 5])

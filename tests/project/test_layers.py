@@ -198,7 +198,7 @@ def test_a_folder_is_one_room() -> None:
     assert {folder: count for folder, count in files.items() if count > MAX_FILES} == {}
 
 
-# Kernels that may have more: the records of paged stores are a change of their own.
+# Kernels that have more so far: the records of the paged structure and its algorithms are a change of their own.
 MANY_PARAMETERS = {
     "algorithms.paged.cuda.betweenness": ("k_count_paths", "k_gather_owed"),
     "algorithms.paged.cuda.paths": ("k_choose_nearer", "k_push_ties", "k_relax_leaves"),
