@@ -194,7 +194,7 @@ def test_kernels_for_cuda_are_counted_where_they_are_not_on_disk(
         py_func=make_kernel,  # any function: only its name is used
         compile=lambda signature: SimpleNamespace(_codelibrary=library, entry_name="k"),
     )
-    monkeypatch.setattr(launch, "_find_files", lambda compiled, kinds: ((), None, None))
+    monkeypatch.setattr(launch, "_find_files", lambda compiled, kinds, group_types: ((), None, None))
     monkeypatch.setattr(launch, "_count_resident_blocks", lambda handle, threads: 1)
     launch.find_entry(compiled, (), 256)
     assert (fresh.count, fresh.loaded) == (1, 0)

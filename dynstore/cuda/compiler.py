@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from numba import config
 
@@ -23,6 +24,11 @@ from dynstore.cuda.launch import (
     find_entry,
     start_entry,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Records = Mapping[str, Any]  # for each parameter that is a record, its NamedTuple class
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -37,6 +43,7 @@ __all__ = [
     "THREADS",
     "WARP",
     "Kernel",
+    "Parameters",
     "around_launches",
     "cuda",
     "device",
@@ -74,11 +81,57 @@ class _Prepared(threading.local):
 _prepared = _Prepared()
 
 
+class Parameters:
+    """What a kernel is launched with, and which of that it reads as records: neighbouring parameters as one NamedTuple.
+
+    Numba takes a record apart again, so the compiled kernel has the same parameters, in the same order, as one without.
+    """
+
+    def __init__(self, function: Callable[..., None], records: Records | None = None) -> None:
+        self._function, self._records = function, records or {}
+        if records and (unknown := records.keys() - set(self._names)):
+            raise TypeError(f"{function.__name__} has no parameters {sorted(unknown)}")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        code = self._function.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    @property
+    def count(self) -> int:
+        """The arguments of a launch: those of records one by one."""
+        return len(self._names) + sum(len(kind._fields) - 1 for kind in self._records.values())
+
+    def group_values(self, flat: Sequence[Any]) -> list[Any]:
+        """Return the arguments of a launch as the kernel's function takes them."""
+        return self._group(flat, lambda values, kind: kind(*values))
+
+    def group_types(self, flat: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the Numba types of a launch's arguments as those of the function's parameters."""
+        from numba import types
+
+        return tuple(self._group(flat, types.NamedTuple))
+
+    def _group(self, flat: Sequence[Any], make: Callable[[tuple[Any, ...], Any], Any]) -> list[Any]:
+        if not self._records:
+            return list(flat)
+        if len(flat) != self.count:
+            raise TypeError(f"{self._function.__name__} got {len(flat)} arguments; wanted {self.count}")
+        rest, kinds = iter(flat), map(self._records.get, self._names)
+        return [next(rest) if kind is None else make(tuple(islice(rest, len(kind._fields))), kind) for kind in kinds]
+
+
 class Kernel:
     """A kernel and the ways to start it on CuPy's current stream."""
 
-    def __init__(self, function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> None:
-        self.name, self.threads = function.__name__, threads
+    def __init__(
+        self,
+        function: Callable[..., None],
+        max_registers: int | None = None,
+        threads: int = THREADS,
+        records: Records | None = None,
+    ) -> None:
+        self.name, self.threads, self.parameters = function.__name__, threads, Parameters(function, records)
         self.__doc__ = function.__doc__
         limits = {} if SIMULATED or max_registers is None else {"max_registers": max_registers}
         self._compiled = function if SIMULATED else cuda.jit(function, **limits)
@@ -120,13 +173,13 @@ class Kernel:
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
-            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads, self.parameters.group_types)
         return entry, values
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start the kernel that ``_find`` returned; ``args`` keeps the arrays alive until then."""
         if found is None:
-            simulator.launch(self._compiled, blocks, self.threads, _unpacked(args))
+            simulator.launch(self._compiled, blocks, self.threads, self.parameters.group_values(_unpacked(args)))
             return
         entry, values = found
         cuda = _cupy().cuda
@@ -137,9 +190,18 @@ class Kernel:
             start_entry(entry, blocks, self.threads, stream.ptr, values)
 
 
-def kernel(function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> Kernel:
-    """Decorate a kernel ``k_verb_noun``; ``max_registers`` is a limit per thread, ``threads`` the size of a block."""
-    return Kernel(function, max_registers, threads)
+def kernel(
+    function: Callable[..., None],
+    max_registers: int | None = None,
+    threads: int = THREADS,
+    records: Records | None = None,
+) -> Kernel:
+    """Decorate a kernel ``k_verb_noun``.
+
+    ``max_registers`` is a limit per thread, ``threads`` the size of a block. ``records``: the classes of parameters
+    that are records; launches pass what these hold one by one (:class:`Parameters`).
+    """
+    return Kernel(function, max_registers, threads, records)
 
 
 def device(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,8 +47,13 @@ def find_place(compiled: Any, signature: tuple[Any, ...], driver_version: int) -
     # The second: the toolkit's version and the GPU's compute capability.
     compiler = (_describe_compilers(), compiled.targetctx.codegen().magic_tuple(), driver_version)
     options = sorted(compiled.targetoptions.items())
-    key = "\0".join((*parts, *map(str, signature), repr(options), repr(compiler)))
+    key = "\0".join((*parts, *map(_describe_type, signature), repr(options), repr(compiler)))
     return find_cached("kernels", key, f"{function.__name__}-", ".kernel")
+
+
+def _describe_type(one: Any) -> str:
+    """Describe the type of a parameter; Numba's name for a record is without those of its fields."""
+    return f"{one} {getattr(one, 'fields', '')}"
 
 
 @lru_cache(maxsize=1)

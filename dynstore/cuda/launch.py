@@ -20,7 +20,10 @@ from dynstore.compilations import compilations
 from dynstore.cuda.kernel_cache import find_place, read_kernel, write_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    GroupTypes = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 __all__ = [
     "Entry",
@@ -138,12 +141,13 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
     return tuple(kinds), values
 
 
-def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
+def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, group_types: GroupTypes = tuple) -> Entry:
     """Load the kernel of a Numba dispatcher for some kinds of arguments from disk, or compile it.
 
-    ``threads``: of a block, to find how many blocks there can be at once.
+    ``threads``: of a block, to find how many blocks there can be at once. ``group_types``: makes of the arguments'
+    Numba types those of the kernel's parameters, which may be records.
     """
-    signature, layout, place = _find_files(compiled, kinds)
+    signature, layout, place = _find_files(compiled, kinds, group_types)
     kept = _load_kept(place, layout, threads)
     if kept is not None:
         compilations.load(compiled.py_func, signature)
@@ -162,9 +166,12 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     return Entry(handle, layout, _count_resident_blocks(handle, threads), kernel)
 
 
-def _find_files(compiled: Any, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
-    """Return the Numba types of arguments, the layout of their values, and the path of the kernel for them."""
-    signature, layout = find_layout(kinds)
+def _find_files(
+    compiled: Any, kinds: tuple[Any, ...], group_types: GroupTypes
+) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
+    """Return the Numba types of parameters, the layout of their values, and the path of the kernel for them."""
+    types, layout = find_layout(kinds)
+    signature = group_types(types)
     driver_version = _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())
     return signature, layout, find_place(compiled, signature, driver_version)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dynstore.windows.moves import Moves
     from dynstore.windows.pair_table import PairTable
 
-__all__ = ["place_keys", "start_moves"]
+__all__ = ["Pairs", "Rows", "place_keys", "start_moves"]
 
 # Entries of `control`: the bounds of the entering rows' ids (``d_leave_bounds``), then the counts as in `Found`.
 _, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(
@@ -58,11 +59,28 @@ def d_claim_slot(keys, shift, seed, key):
     return slot
 
 
-@kernel
-def k_enter_rows(
-    src, dst, undirected, weights, summed, keys, shift, seed, counts, held, marks, mark, slots, saved, listed,
-    listed_slots, control,
-):  # fmt: skip
+class Rows(NamedTuple):
+    """The rows that enter; ``weights`` without entries if there are none, ``summed`` if a pair has their sum."""
+
+    src: Array
+    dst: Array
+    undirected: Any
+    weights: Array
+    summed: Any
+
+
+class Pairs(NamedTuple):
+    """A table of pairs: their keys, how many rows each has in the window, and what the other column ``held``."""
+
+    keys: Array
+    shift: Any
+    seed: Any
+    counts: Array
+    held: Array
+
+
+@partial(kernel, records={"rows": Rows, "pairs": Pairs})
+def k_enter_rows(rows, pairs, marks, mark, slots, saved, listed, listed_slots, control):
     """One thread owns one row that enters: it finds or claims its pair's slot, and counts the row in.
 
     Of several rows of a pair, the one that finds a count of 0 is the first, and the one that leaves the ``mark`` has
@@ -71,17 +89,17 @@ def k_enter_rows(
     """
     i = cuda.grid(1)
     row, column, slot, first, chosen = np.int64(0), np.int64(0), np.int64(-1), False, False
-    if i < src.shape[0]:
-        row, column = np.int64(src[i]), np.int64(dst[i])
+    if i < rows.src.shape[0]:
+        row, column = np.int64(rows.src[i]), np.int64(rows.dst[i])
         if min(row, column) >= 0 and max(row, column) <= HIGHEST:
-            low = min(row, column) if undirected else row
-            slot = d_claim_slot(keys, shift, seed, (low << 32) | (row + column - low))
-            first = cuda.atomic.add(counts, slot, 1) == 0
+            low = min(row, column) if rows.undirected else row
+            slot = d_claim_slot(pairs.keys, pairs.shift, pairs.seed, (low << 32) | (row + column - low))
+            first = cuda.atomic.add(pairs.counts, slot, 1) == 0
             chosen = cuda.atomic.exch(marks, slot, mark) != mark if marks.shape[0] > 0 else first
             if saved.shape[0] > 0:
-                saved[i] = held[slot]
+                saved[i] = pairs.held[slot]
         slots[i] = slot
-        if i < weights.shape[0] and (math.isnan(weights[i]) or (summed and math.isinf(weights[i]))):
+        if i < rows.weights.shape[0] and (math.isnan(rows.weights[i]) or (rows.summed and math.isinf(rows.weights[i]))):
             cuda.atomic.add(control, BAD, 1)
     d_leave_bounds(control, min(row, 0), max(row, 0), min(column, 0), max(column, 0))
     d_claim(control, FIRST, first)

@@ -6,12 +6,14 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 
 from dynstore.caches import cache_folder
 from dynstore.cuda import kernel_cache
@@ -224,6 +226,16 @@ def test_the_place_changes_with_types_compilers_and_settings(monkeypatch: pytest
         seen.append(place())
     kernel_cache._describe_compilers.cache_clear()
     assert len(set(seen)) == len(seen)
+
+
+def test_the_place_changes_with_the_fields_of_a_record(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    kernel = load_kernels(monkeypatch).k_write
+
+    def place(*fields: str) -> Path | None:
+        record = types.NamedTuple((types.int32, types.int32), namedtuple("Ends", fields))
+        return find_place(FakeDispatcher(kernel), (record,), 13000)
+
+    assert place("src", "dst") == place("src", "dst") != place("dst", "src")
 
 
 # ---------------------------------------------------------------------- files

@@ -6,9 +6,10 @@ import ctypes
 import os
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier, Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -25,6 +26,14 @@ from dynstore.cuda.launch import (
 )
 
 DEVICES = os.environ.get("DYNSTORE_TEST_DEVICES", "")
+
+
+class Ends(NamedTuple):
+    """A record of a kernel."""
+
+    src: Any
+    dst: Any
+    mirrored: Any
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs DYNSTORE_TEST_DEVICES=cuda")
@@ -58,6 +67,24 @@ def test_every_kind_of_argument_arrives():
             out.fill(-1)
             k_collect_arguments.launch(1, flag, 2**40, 0.1, np.float32(1.5), np.int32(-7), *arrays)
             assert out.tolist() == [float(flag), 2.0**40, 0.1, 1.5, -7.0, 2.0, 6.0, 5.0, 0.0, 4.0]
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="needs DYNSTORE_TEST_DEVICES=cuda")
+def test_a_kernel_reads_flat_arguments_as_a_record():
+    import cupy
+
+    from dynstore.cuda.compiler import cuda, kernel
+
+    @partial(kernel, records={"ends": Ends})
+    def k_take_record(first, ends, last):
+        if cuda.grid(1) == 0:
+            last[0] = first + ends.src[1] + ends.dst[2] * (10 if ends.mirrored else 0)
+
+    src, dst, last = cupy.full(3, 100, dtype=np.int32), cupy.arange(6, dtype=np.float64)[::2], cupy.zeros(1)
+    for arguments in ((7, src, dst, True, last), (7, *Ends(src, dst, True), last), (7, Packed(src, dst), True, last)):
+        last.fill(0)
+        k_take_record.launch(1, *arguments)
+        assert last.tolist() == [147.0]
 
 
 class DeviceArray:

@@ -115,8 +115,8 @@ CUDA = [
     Mutation(
         "sorted-insertion-is-granted-beyond-the-root-limit",
         "dynstore/stores/gpma_plus/cuda/plan_sorted.py",
-        "num_items + num_tombstones <= most_new",
-        "num_items <= most_new",
+        "num_items + num_tombstones <= most.new",
+        "num_items <= most.new",
         (f"{STORES}/gpma_plus/test_speculative_cuda.py",),
     ),
     Mutation(

@@ -42,6 +42,9 @@ def find_kernels(tree: Path) -> list[Any]:
 
 
 def count_parameters(kernel: Any) -> int:
+    """Return how many arguments a launch passes; older checkouts know no records."""
+    if hasattr(kernel, "parameters"):
+        return kernel.parameters.count
     return kernel._compiled.py_func.__code__.co_argcount
 
 
@@ -70,6 +73,8 @@ def compile_kernel(kernel: Any, signature: str) -> str:
     from numba import cuda, types
 
     arguments = [_read_type(each) for each in signature.split(", ")] if signature else []
+    if hasattr(kernel, "parameters"):
+        arguments = kernel.parameters.group_types(arguments)
     options = kernel._compiled.targetoptions
     kept = {name: options[name] for name in ("fastmath", "opt", "launch_bounds") if options.get(name) is not None}
     text, _ = cuda.compile(

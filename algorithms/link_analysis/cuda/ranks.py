@@ -211,28 +211,24 @@ def d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board):
     d_add_totals(dangling, changes, board, progress)
 
 
-@partial(kernel, max_registers=MAX_REGISTERS)
+@partial(kernel, max_registers=MAX_REGISTERS, records={"progress": Progress, "surfer": Surfer, "state": Ranks})
 def k_pull_ranks(
-    offsets, indices, valid, rows, begins, lengths, spans, kept, shares, history, iteration, tol, alpha, uniform,
-    targets, out_weights, ranks, next_shares, sums,
+    offsets, indices, valid, rows, begins, lengths, spans, kept, shares, progress, surfer, state
 ):  # fmt: skip
     """Advance all ranks except those of split rows, as :func:`d_pull_ranks` does; each edge counts 1."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     edges, cut = InEdges(offsets, indices, valid, shares, False), CutPieces(rows, begins, spans, lengths)
-    progress, surfer = Progress(history, iteration, tol), Surfer(alpha, uniform, targets)
-    d_pull_ranks(edges, cut, kept, shares, progress, surfer, Ranks(out_weights, ranks, next_shares, sums), board)
+    d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board)
 
 
-@partial(kernel, max_registers=WEIGHTED_REGISTERS)
+@partial(kernel, max_registers=WEIGHTED_REGISTERS, records={"progress": Progress, "surfer": Surfer, "state": Ranks})
 def k_pull_weighted_ranks(
-    offsets, indices, valid, weights, rows, begins, lengths, spans, kept, shares, history, iteration, tol, alpha,
-    uniform, targets, out_weights, ranks, next_shares, sums,
+    offsets, indices, valid, weights, rows, begins, lengths, spans, kept, shares, progress, surfer, state
 ):  # fmt: skip
     """Advance all ranks except those of split rows with weights; its own kernel, as it takes more registers."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     edges, cut = InEdges(offsets, indices, valid, weights, True), CutPieces(rows, begins, spans, lengths)
-    progress, surfer = Progress(history, iteration, tol), Surfer(alpha, uniform, targets)
-    d_pull_ranks(edges, cut, kept, shares, progress, surfer, Ranks(out_weights, ranks, next_shares, sums), board)
+    d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board)
 
 
 def pagerank(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ROUND_THREADS",
     "Parts",
+    "RowArrays",
     "Side",
     "Sides",
     "count_parts",
@@ -52,6 +53,21 @@ class Sides(NamedTuple):
     first: Side
     second: Side
     both: Any
+
+
+class RowArrays(NamedTuple):
+    """The arrays of both orientations, as kernels take them, which make a :class:`Side` of each."""
+
+    in_offsets: Array
+    in_indices: Array
+    in_valid: Array
+    in_lengths: Array
+    out_offsets: Array
+    out_indices: Array
+    out_valid: Array
+    out_lengths: Array
+    stride: Any
+    both_ways: Any
 
 
 class Parts(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
+    RowArrays,
     Side,
     Sides,
     d_open_part,
@@ -150,10 +152,9 @@ def d_decide(pushed, parts, tree, suspects, first, count, touched):
         d_push_rows(pushed, parts, FALLEN, FALLEN_PARTS, v, gone)
 
 
-@kernel
+@partial(kernel, records={"graph": RowArrays, "groups": Groups})
 def k_invalidate(
-    in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
-    labels, grouped, no_vertex, unreached, most, distances, predecessors, best, queued, listed, touched, rows, begins,
+    graph, groups, no_vertex, unreached, most, distances, predecessors, best, queued, listed, touched, rows, begins,
     control,
 ):  # fmt: skip
     """Decide all suspects of a round together; the children of those that fall are suspects of the next round.
@@ -163,10 +164,10 @@ def k_invalidate(
     ``control[SUSPECTS]``. Fallen vertices are appended to ``touched``. It stops where more than ``most`` edges were
     visited; a round counts as ROUND_VISITS.
     """
-    into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
-    out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
-    pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
-    tree, groups = Tree(distances, predecessors, unreached, no_vertex), Groups(labels, grouped)
+    into = Side(graph.in_offsets, graph.in_indices, graph.in_valid, graph.in_lengths, graph.stride)
+    out = Side(graph.out_offsets, graph.out_indices, graph.out_valid, graph.out_lengths, graph.stride)
+    pulled, pushed = Sides(into, out, graph.both_ways), Sides(out, into, graph.both_ways)
+    tree = Tree(distances, predecessors, unreached, no_vertex)
     suspects, num_vertices = Suspects(listed, queued, best), distances.shape[0]
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
     warp, warps = d_warps()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
+    RowArrays,
     Side,
     Sides,
     d_open_part,
@@ -86,10 +88,9 @@ def d_offer_changes(pushed, changes, tree, control):
         d_note_ties(control, tie)
 
 
-@kernel
+@partial(kernel, records={"graph": RowArrays, "changes": Changes})
 def k_refit(
-    in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
-    src, dst, slots, no_vertex, unreached, distances, predecessors, best, touched, rows, begins, control,
+    graph, changes, no_vertex, unreached, distances, predecessors, best, touched, rows, begins, control
 ):  # fmt: skip
     """Find the smallest nearer parents of ``touched`` vertices, then offer these, and sources of changes, as parents.
 
@@ -97,9 +98,9 @@ def k_refit(
     them. Distances are right, and do not change. Atomics: maxima on ``best`` and ``control``, minima on
     ``predecessors``.
     """
-    into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
-    out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
-    pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
+    into = Side(graph.in_offsets, graph.in_indices, graph.in_valid, graph.in_lengths, graph.stride)
+    out = Side(graph.out_offsets, graph.out_indices, graph.out_valid, graph.out_lengths, graph.stride)
+    pulled, pushed = Sides(into, out, graph.both_ways), Sides(out, into, graph.both_ways)
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
     tree, ungrouped = Tree(distances, predecessors, unreached, no_vertex), Groups(predecessors, 0)
     warp, warps = d_warps()
@@ -136,7 +137,7 @@ def k_refit(
             v, length, live = d_read_edge(pushed, other, base + lane, end)
             if live and d_offer_parent(tree, u, v, length):
                 tie = True
-    d_offer_changes(pushed, Changes(src, dst, slots), tree, control)
+    d_offer_changes(pushed, changes, tree, control)
     d_note_ties(control, tie)
     d_note_visits(control, VISITS, visits)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
+    RowArrays,
     Side,
     Sides,
     d_open_part,
@@ -110,10 +112,9 @@ def d_pass_changes(pushed, parts, relaxed, changes):
             d_shorten(pushed, parts, relaxed, 1, v, near, length, live)
 
 
-@kernel
+@partial(kernel, records={"graph": RowArrays, "changes": Changes})
 def k_relax(
-    in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
-    sources, src, dst, slots, unreached, limit, most, distances, turns, touched, rows, begins, control,
+    graph, sources, changes, unreached, limit, most, distances, turns, touched, rows, begins, control
 ):  # fmt: skip
     """Reach lost vertices from others, then pass on distances that have decreased, until there are none.
 
@@ -121,9 +122,9 @@ def k_relax(
     blocks wait for each other once a turn. A neighbour's distance that decreases meanwhile may be read before or after:
     the vertex that got it is passed on in the next turn. It stops as ``k_invalidate`` does.
     """
-    into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
-    out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
-    pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
+    into = Side(graph.in_offsets, graph.in_indices, graph.in_valid, graph.in_lengths, graph.stride)
+    out = Side(graph.out_offsets, graph.out_indices, graph.out_valid, graph.out_lengths, graph.stride)
+    pulled, pushed = Sides(into, out, graph.both_ways), Sides(out, into, graph.both_ways)
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
     relaxed = Relaxed(distances, unreached, limit, turns, touched)
     warp, warps = d_warps()
@@ -152,7 +153,7 @@ def k_relax(
                 u, length, live = d_read_edge(pulled, other, base + lane, end)
                 near = distances[u]
                 d_shorten(pushed, parts, relaxed, 1, v, near, length, live and near != unreached)
-        d_pass_changes(pushed, parts, relaxed, Changes(src, dst, slots))
+        d_pass_changes(pushed, parts, relaxed, changes)
     d_note_visits(control, d_word(SEEN, 1), visits)
     d_sync_grid(control, 2, ARRIVALS)
     turn, seen, spent = 1, int(control[d_word(SEEN, 1)]), False

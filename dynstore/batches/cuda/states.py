@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["sum_states"]
+__all__ = ["Rows", "States", "sum_states"]
 
 (EDGES,) = declare("states", EDGES=0)
 CONTROL_SIZE = SUMS + MAX_RESIDENT_BLOCKS
@@ -36,21 +37,42 @@ def d_begins_run(keys, i):
     return i == 0 or keys[i] != keys[i - 1]
 
 
-@kernel
+class Rows(NamedTuple):
+    """The rows of all updates, and the state of each edge before its update; ``weights`` may be empty.
+
+    ``mirrored``: rows also stand for their mirror images.
+    """
+
+    src: Array
+    dst: Array
+    mirrored: Any
+    there: Array
+    weights: Array
+
+
+class States(NamedTuple):
+    """The distinct edges, with the state of each before all updates."""
+
+    src: Array
+    dst: Array
+    there: Array
+    weights: Array
+
+
+@partial(kernel, records={"given": Rows, "kept": States})
 def k_sum_states(
-    row_src, row_dst, mirrored, row_there, row_weights, keys, spare_rows, sorted_keys, rows, num_levels, bits,
-    src, dst, there, weights, control, mailbox, ticket,
+    given, keys, spare_rows, sorted_keys, rows, num_levels, bits, kept, control, mailbox, ticket
 ):  # fmt: skip
     """Pack the keys of all rows, sort them with their rows, and keep the first row of each key.
 
-    With ``mirrored``, the mirror image of row ``r`` is row ``2 r + 1``, behind the row itself: rows stay in the order
-    in which they came. ``row_weights`` may be empty. The grid waits ``num_levels`` + 3 times. The number of edges is
-    posted before they are written.
+    If rows are ``mirrored``, the mirror image of row ``r`` is row ``2 r + 1``, behind the row itself: rows stay in the
+    order in which they came. The grid waits ``num_levels`` + 3 times. The number of edges is posted before they are
+    written.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    for i in range(cuda.grid(1), row_src.shape[0], cuda.gridsize(1)):
-        u, v = np.int64(row_src[i]), np.int64(row_dst[i])
-        if mirrored:
+    for i in range(cuda.grid(1), given.src.shape[0], cuda.gridsize(1)):
+        u, v = np.int64(given.src[i]), np.int64(given.dst[i])
+        if given.mirrored:
             keys[2 * i] = d_pack_edge(u, v)
             keys[2 * i + 1] = d_pack_edge(v, u)
         else:
@@ -73,13 +95,13 @@ def k_sum_states(
         before, total = d_scan_tile(np.int64(wanted), board)
         if wanted:
             to, key, row = place + before, sorted_keys[i], rows[i]
-            if mirrored:
+            if given.mirrored:
                 row = row >> 1
-            src[to] = np.int32(key >> 32)
-            dst[to] = np.int32(key & 0xFFFFFFFF)
-            there[to] = row_there[row]
-            if row_weights.shape[0] > 0:
-                weights[to] = row_weights[row]
+            kept.src[to] = np.int32(key >> 32)
+            kept.dst[to] = np.int32(key & 0xFFFFFFFF)
+            kept.there[to] = given.there[row]
+            if given.weights.shape[0] > 0:
+                kept.weights[to] = given.weights[row]
         place += total
 
 

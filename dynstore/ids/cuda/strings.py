@@ -6,6 +6,7 @@ equal, too. So hashes that collide cost time, and nothing else.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -54,20 +55,20 @@ class Scattered(NamedTuple):
 
     Attributes
     ----------
+    seen : array, int64
+        A hash table: a row of the string + 1, 0 for none.
     places, slots : array, shape (N,), int64
         The rows, those of a second column numbered on from the first; and where their strings stand in ``seen``.
     new_rows, new_slots, new_starts : array, shape (B,), int64
         A row of each new string, where that stands in ``seen``, and where its bytes begin if all are put together.
-    seen : array, int64
-        A hash table: a row of the string + 1, 0 for none.
     """
 
+    seen: Array
     places: Array
     slots: Array
     new_rows: Array
     new_slots: Array
     new_starts: Array
-    seen: Array
 
 
 class NewStrings(NamedTuple):
@@ -170,21 +171,18 @@ def d_see_row(seen, shift, seed, first, second, row, key):
     return slot, is_first
 
 
-@kernel
+@partial(kernel, records={"names": Column, "first": Column, "second": Column, "found": Scattered})
 def k_match_texts(
-    cells, name_starts, name_ends, name_chars, shift, seed, hash_mask, first_starts, first_ends, first_chars,
-    second_starts, second_ends, second_chars, seen_shift, ticket, first_numbers, second_numbers, seen, places, slots,
-    new_rows, new_slots, new_starts, control, mailbox,
+    cells, names, shift, seed, hash_mask, first, second, seen_shift, ticket, first_numbers, second_numbers, found,
+    control, mailbox,
 ):  # fmt: skip
     """One thread owns one row of two columns, the second after the first: write its number, -1 for an unknown string.
 
-    If ``seen`` has a length, unknown strings are listed in no order, with one row of each as a new one. The totals in
-    ``control`` take an atomic add a warp each. The last block posts them.
+    If ``found.seen`` has a length, unknown strings are listed in no order, with one row of each as a new one. The
+    totals in ``control`` take an atomic add a warp each. The last block posts them.
     """
-    first, second = Column(first_starts, first_ends, first_chars), Column(second_starts, second_ends, second_chars)
-    names = Column(name_starts, name_ends, name_chars)
-    i = np.int64(cuda.grid(1))
-    row = i - first_starts.shape[0]
+    i, seen = np.int64(cuda.grid(1)), found.seen
+    row = i - first.starts.shape[0]
     slot, size, key, number = np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
     unknown, is_first = False, False
     if row < 0:
@@ -192,7 +190,7 @@ def k_match_texts(
         number = d_find_text(cells, shift, seed, names, first, i, key)
         first_numbers[i] = number
         unknown = number < 0 and seen.shape[0] > 0
-    elif row < second_starts.shape[0]:
+    elif row < second.starts.shape[0]:
         key = d_hash_text(second, row, seed, hash_mask)
         number = d_find_text(cells, shift, seed, names, second, row, key)
         second_numbers[row] = number
@@ -201,15 +199,15 @@ def k_match_texts(
         slot, is_first = d_see_row(seen, seen_shift, seed, first, second, i, key)
     place = d_claim(control, UNKNOWN, unknown)
     if unknown:
-        places[place] = i
-        slots[place] = slot
+        found.places[place] = i
+        found.slots[place] = slot
     if is_first:
-        size = np.int64(first_ends[i]) - first_starts[i] if row < 0 else np.int64(second_ends[row]) - second_starts[row]
+        size = np.int64(first.ends[i]) - first.starts[i] if row < 0 else np.int64(second.ends[row]) - second.starts[row]
     place, start = d_claim(control, NEW, is_first), d_claim_many(control, SIZE, size)
     if is_first:
-        new_rows[place] = i
-        new_slots[place] = slot
-        new_starts[place] = start
+        found.new_rows[place] = i
+        found.new_slots[place] = slot
+        found.new_starts[place] = start
     if mailbox.shape[0] > 0:
         d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
@@ -310,8 +308,8 @@ def match_strings(
         *((length, dtype) for length in lengths), zeroed=2,
     )  # fmt: skip
     places, slots, new_rows, new_slots, new_starts, *columns = found
+    rows = Scattered(seen, places, slots, new_rows, new_slots, new_starts)
     if not total:
-        rows = Scattered(places, slots, new_rows, new_slots, new_starts, seen)
         return NewStrings(columns, DeviceStrings.nothing(backend), rows)
     second = parts[1] if len(parts) > 1 else DeviceStrings.nothing(backend)
     both = (*string_arrays(parts[0]), *string_arrays(second))
@@ -319,12 +317,11 @@ def match_strings(
     ticket = mailbox.next_ticket()
     k_match_texts.launch(
         total, table.cells, *string_arrays(names), table.shift, table.seed, hash_mask, *both,
-        65 - num_seen.bit_length(), ticket, *_pair(columns), seen, places, slots, new_rows, new_slots, new_starts,
-        control, mailbox.words,
+        65 - num_seen.bit_length(), ticket, *_pair(columns), *rows, control, mailbox.words,
     )  # fmt: skip
     totals = mailbox.read(backend, ticket)
     count, unknown = totals[NEW], totals[UNKNOWN]
-    rows = Scattered(places[:unknown], slots[:unknown], new_rows[:count], new_slots[:count], new_starts[:count], seen)
+    rows = Scattered(seen, places[:unknown], slots[:unknown], new_rows[:count], new_slots[:count], new_starts[:count])
     if not count:
         return NewStrings(columns, DeviceStrings.nothing(backend), rows)
     ends, chars = backend.empty_arena((count, np.int64), (totals[SIZE], np.uint8))

@@ -278,17 +278,15 @@ def d_plan_windows(leaves, num_leaves, batch, limits, heap, buckets, waits, boar
     d_choose_windows(leaves, num_leaves, limits, heap, buckets.table, buckets.control, waits, board)
 
 
-@partial(kernel, max_registers=PLAN_REGISTERS)
+@partial(kernel, max_registers=PLAN_REGISTERS, records={"batch": BatchRows, "limits": Limits, "heap": WindowHeap})
 def k_plan_lists(
-    valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
-    pairs, control, mailbox, ticket,
+    valid, num_leaves, batch, limits, marks, lists, heap, following, table, pairs, control, mailbox, ticket
 ):  # fmt: skip
     """Plan by ``d_plan_windows``, unless planning has stopped; post the totals."""
     board = cuda.shared.array(BOARD, np.int64)
-    leaves, batch = Leaves(valid, marks, lists), BatchRows(edge_src, edge_dst, mirrored)
-    limits, buckets = Limits(lower, upper, top), LinkedBuckets(following, table, pairs, control)
+    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
     if control[STOPPED] == 0:  # the same in all threads
-        d_plan_windows(leaves, num_leaves, batch, limits, WindowHeap(nodes, groups), buckets, 0, board)
+        d_plan_windows(leaves, num_leaves, batch, limits, heap, buckets, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
 
 

@@ -6,6 +6,9 @@ of its threads are on the GPU at once.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 
 from dynstore.cuda.block import BOARD
@@ -44,7 +47,10 @@ from dynstore.stores.gpma_plus.cuda.bucket_write import (
 )
 from dynstore.stores.pma.cuda.records import BatchRows, Limits, SearchedSlots, Slots
 
-__all__ = ["THREADS_A_ROW", "k_insert_lists"]
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["THREADS_A_ROW", "GraphSlots", "Scratch", "k_insert_lists"]
 
 # Threads a row, as far as the GPU has room: a row is searched by one, its leaf is written by a warp.
 THREADS_A_ROW = 8
@@ -71,11 +77,33 @@ def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
     d_reset_when_last(far_rows, POST_ARRIVALS)
 
 
-@kernel
+class GraphSlots(NamedTuple):
+    """The slots of an unweighted graph, and how many vertices and leaves there are."""
+
+    src: Array
+    dst: Array
+    valid: Array
+    offsets: Array
+    num_vertices: Any
+    num_leaves: Any
+
+
+class Scratch(NamedTuple):
+    """The scratch of an insertion (``bucket_layout.py``), in the order of ``BucketScratch.all``."""
+
+    marks: Array
+    nodes: Array
+    lists: Array
+    groups: Array
+    following: Array
+    table: Array
+    states: Array
+    pairs: Array
+
+
+@partial(kernel, records={"graph": GraphSlots, "batch": BatchRows, "limits": Limits, "scratch": Scratch})
 def k_insert_lists(
-    src, dst, valid, offsets, num_vertices, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top,
-    marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, mailbox, ticket, most_new,
-    most_leaves, num_rows,
+    graph, batch, limits, scratch, control, far_rows, mailbox, ticket, most_new, most_leaves, num_rows
 ):  # fmt: skip
     """Put the rows into buckets, plan and write: in turn what ``k_list_rows``, ``k_plan_lists``, ``write_buckets`` do.
 
@@ -86,18 +114,19 @@ def k_insert_lists(
     board = cuda.shared.array(BOARD, np.int64)
     changed = cuda.shared.array(THREADS, np.uint32)
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
-    searched = SearchedSlots(offsets, dst, valid, num_vertices)
-    slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
-    batch, limits = BatchRows(edge_src, edge_dst, mirrored), Limits(lower, upper, top)
-    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
+    src, valid, offsets = graph.src, graph.valid, graph.offsets
+    marks, nodes, lists, table, states = scratch.marks, scratch.nodes, scratch.lists, scratch.table, scratch.states
+    searched = SearchedSlots(offsets, graph.dst, valid, graph.num_vertices)
+    slots = Slots(src, graph.dst, graph.dst, False, valid, offsets, far_rows)
+    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(scratch.following, table, scratch.pairs, control)
     d_list_batch(searched, batch, leaves, buckets, states, board)
     d_sync_grid(control, 1)
     if control[STOPPED] == 0:  # this and all conditions below are the same in all threads
-        d_plan_windows(leaves, num_leaves, batch, limits, WindowHeap(nodes, groups), buckets, 1, board)
+        d_plan_windows(leaves, graph.num_leaves, batch, limits, WindowHeap(nodes, scratch.groups), buckets, 1, board)
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-        planned = SortedBuckets(table, pairs, control)
+        planned = SortedBuckets(table, scratch.pairs, control)
         d_write_all_leaves(slots, marks, nodes, planned, changed)
         d_merge_narrow(slots, leaves, planned, values)
         if control[RESTORED] > 0:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, INVALID_ID, d_list_keys, d_locate_keys
 from dynstore.stores.pma.cuda.rebalance import Writing
-from dynstore.stores.pma.cuda.records import Items, KeyLists, Limits, SearchedSlots, WindowArrays
+from dynstore.stores.pma.cuda.records import EdgeEnds, Items, KeyLists, Limits, Located, SearchedSlots, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     GRANT_SIZE,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Insertion", "keep_located", "start_plan"]
+__all__ = ["Insertion", "Most", "keep_located", "start_plan"]
 
 # Arrays of the batch's length that the kernel uses beside those of the windows: keys, places, leaves, and leaves of
 # tombstones.
@@ -91,39 +91,49 @@ class Insertion:
         self.edges = Packed(edge_src, edge_dst)
 
 
-@kernel
+class Most(NamedTuple):
+    """With more new edges, leaves, or leaves in windows with scratch than these, the budget is zero."""
+
+    new: Any
+    leaves: Any
+    scratch_leaves: Any
+
+
+@partial(
+    kernel,
+    records={
+        "searched": SearchedSlots, "edges": EdgeEnds, "limits": Limits, "most": Most, "lists": KeyLists,
+        "out": WindowArrays, "located": Located,
+    },
+)  # fmt: skip
 def k_plan_update(
-    offsets, dst, valid, num_vertices, sorted_keys, is_counted, edge_src, edge_dst, low, high, top, most_new,
-    most_leaves, most_scratch_leaves, ticket, keys, places, leaves, tombstone_leaves, out_first, out_end, out_low,
-    out_high, out_start, out_count, positions, states, heights, before, marks, granted, control, mailbox,
+    searched, sorted_keys, is_counted, edges, limits, most, ticket, lists, out, located, heights, before, marks,
+    granted, control, mailbox,
 ):  # fmt: skip
     """Locate the keys, list those that change a leaf, choose the windows; a grid wait after each phase.
 
-    If there are ``sorted_keys``, they first become ``edge_src`` and ``edge_dst``, each key once. ``is_counted``:
-    another kernel has written these and left their number in ``control``. The budget is zero if an id is invalid, or if
-    the update has more new edges or leaves than the limits. Atomics: see the phases.
+    If there are ``sorted_keys``, they first become ``edges``, each key once. ``is_counted``: another kernel has written
+    these and left their number in ``control``. The budget is zero if an id is invalid, or if the update needs more than
+    ``most``. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    count, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
-    counts, waits = before[1:], 0
-    searched, limits = SearchedSlots(offsets, dst, valid, num_vertices), Limits(low, high, top)
-    lists = KeyLists(keys, places, leaves, tombstone_leaves)
-    out = WindowArrays(out_first, out_end, out_low, out_high, out_start, out_count)
+    count, num_leaves = np.int64(edges.src.shape[0]), np.int64(searched.dst.shape[0] >> 5)
+    counts, valid, waits = before[1:], searched.valid, 0
     if sorted_keys.shape[0] > 0:
         d_count_runs(sorted_keys, control, board)
         d_sync_grid(control, 1)
-        d_keep_runs(sorted_keys, sorted_keys[:0], edge_src, edge_dst, control, board)
+        d_keep_runs(sorted_keys, sorted_keys[:0], edges.src, edges.dst, control, board)
         count = control[RUNS]
         d_sync_grid(control, 2)
         waits = 2
     elif is_counted:
         count = control[RUNS]
-    d_locate_keys(searched, edge_src, edge_dst, count, positions, states, control, board)
+    d_locate_keys(searched, edges.src, edges.dst, count, located.positions, located.states, control, board)
     d_count_blocks(valid, num_leaves, counts, control, board)
     d_sync_grid(control, waits + 1)
-    d_list_keys(positions, states, count, True, counts, lists, control, board)
+    d_list_keys(located.positions, located.states, count, True, counts, lists, control, board)
     num_items, num_tombstones = control[ABSENT], control[TOMBSTONE]
-    items = Items(leaves, num_items, tombstone_leaves, num_tombstones, 1)
+    items = Items(lists.leaves, num_items, lists.tombstone_leaves, num_tombstones, 1)
     d_sync_grid(control, waits + 2)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
@@ -132,11 +142,11 @@ def k_plan_update(
     highest = d_climb_leaves(valid, before, items, limits, num_leaves, marks)
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, waits + 4)
-    d_cover_leaves(items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
+    d_cover_leaves(items, num_leaves, limits.top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(valid, before, items, num_leaves, heights, control, board, out)
-    fits = control[INVALID_ID] == 0 and num_items + num_tombstones <= most_new and control[NUM_LEAVES] <= most_leaves
-    d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves, num_items, count)
+    fits = control[INVALID_ID] == 0 and num_items + num_tombstones <= most.new and control[NUM_LEAVES] <= most.leaves
+    d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most.scratch_leaves, num_items, count)
     if cuda.grid(1) == 0:
         d_post_totals(control, mailbox, ticket)
 

@@ -335,14 +335,13 @@ def d_write_leaves(slots, work, tile, buckets):
         buckets.table[NARROW_WINDOWS, np.uint32(buckets.table.shape[1] - 1 - place)] = np.int32(leaf)
 
 
-@partial(kernel, max_registers=MAX_REGISTERS)
+@partial(kernel, max_registers=MAX_REGISTERS, records={"buckets": Buckets})
 def k_list_pieces(
-    src, dst, valid, offsets, shift, num_tiles, most, ordering, starts, ordered, marks, lists, table, states,
-    pairs, control, far_rows,
+    src, dst, valid, offsets, shift, num_tiles, most, ordering, starts, ordered, marks, buckets, far_rows
 ):  # fmt: skip
     """Insert absent keys, or put them into buckets, sorted, each once: a block that is done claims the next tile.
 
-    It writes ``marks``, ``lists``, ``table`` and ``pairs`` as ``d_sort_lists`` does; a leaf in the list of full ones
+    It writes ``marks`` and ``buckets`` as ``d_sort_lists`` does; a leaf in the list of full ones
     may turn out to have room. Once a leaf or tile has too many rows, or an id is invalid, the remaining results are of
     no use.
 
@@ -372,7 +371,7 @@ def k_list_pieces(
         sums, has_repeated,
     )  # fmt: skip
     slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
-    rows, buckets = Rows(offsets, dst, ordered, shift), Buckets(lists, table, states, pairs, control)
+    rows, control = Rows(offsets, dst, ordered, shift), buckets.control
     writes = ordering[INVALID_ID_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         sums[row] = 0
@@ -393,7 +392,7 @@ def k_list_pieces(
             cuda.syncthreads()
             num_keys = np.uint32(min(counts[ABSENT_ROWS], np.int32(MAX_ABSENT)))
             listed_place, full_place = d_place_leaves(
-                work, tile, np.uint32(lists.shape[0]), np.int32(most), writes, control
+                work, tile, np.uint32(buckets.lists.shape[0]), np.int32(most), writes, control
             )
             cuda.syncthreads()
             d_sort_keys(work, num_keys, control)

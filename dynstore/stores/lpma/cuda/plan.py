@@ -7,6 +7,7 @@ already includes the levels to append.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, 
 from dynstore.cuda.warp import d_lane, d_shuffle
 from dynstore.stores.lpma.cuda.layout import SearchedLevels, d_find_key, d_physical_of, d_word_of, memory_of
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_list_keys
-from dynstore.stores.pma.cuda.records import Items, KeyLists, Limits, WindowArrays
+from dynstore.stores.pma.cuda.records import EdgeEnds, Items, KeyLists, Limits, Located, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     COUNTS,
@@ -206,31 +207,30 @@ def d_count_covered(marks, top, control, board):
     d_leave_sum(control, SAVED, covered, board)
 
 
-@kernel
+@partial(kernel, records={"levels": SearchedLevels, "edges": EdgeEnds, "located": Located})
 def k_plan_levels(
-    ids, words, table, depth, starts, sorted_keys, edge_src, edge_dst, low, high, num_edges, inserting, top_down,
-    positions, states, heights, work, before, ordered, marks, control,
+    levels, sorted_keys, edges, low, high, num_edges, inserting, top_down, located, heights, work, before, ordered,
+    marks, control,
 ):  # fmt: skip
     """Locate the keys, decide how many levels to append, choose the windows; a grid-wide wait after each phase.
 
-    ``sorted_keys``, if any, are first written to ``edge_src`` and ``edge_dst``, each once. ``work`` holds lists of the
-    batch's length. Atomics: see the phases.
+    ``sorted_keys``, if any, are first written to ``edges``, each once. ``low``, ``high``: the densities that bound a
+    leaf and the root. ``work`` holds lists of the batch's length. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    size = np.int64(edge_src.shape[0])
+    size, depth, positions, states = np.int64(edges.src.shape[0]), levels.depth, located.positions, located.states
     count, waits = size, 0
     if sorted_keys.shape[0] > 0:
         d_count_runs(sorted_keys, control, board)
         d_sync_grid(control, 1)
-        d_keep_runs(sorted_keys, sorted_keys[:0], edge_src, edge_dst, control, board)
+        d_keep_runs(sorted_keys, sorted_keys[:0], edges.src, edges.dst, control, board)
         count = control[RUNS]
         d_sync_grid(control, 2)
         waits = 2
     keys, places = work[:size], work[size : 2 * size]
     leaves, none = work[2 * size : 3 * size], work[3 * size : 4 * size]
     lists = KeyLists(keys, places, leaves, none)
-    levels = SearchedLevels(ids, words, table, depth, starts)
-    d_locate_in_levels(levels, edge_src, edge_dst, count, positions, states, control, board)
+    d_locate_in_levels(levels, edges.src, edges.dst, count, positions, states, control, board)
     d_sync_grid(control, waits + 1)
     growth = d_find_growth(num_edges + control[ABSENT], depth, high) if inserting else np.int64(0)
     top, num_items, change = depth + growth, control[ABSENT if inserting else PRESENT], 1 if inserting else -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Compaction", "start_compaction"]
+__all__ = ["Compaction", "Most", "start_compaction"]
 
 # Entry of ``control`` beside those of windows: leaves that are left too empty.
 (SPARSE,) = declare("compaction", SPARSE=0)
@@ -140,16 +140,21 @@ def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, b
         base += cuda.blockDim.x >> 2
 
 
-@partial(kernel, max_registers=MAX_REGISTERS)
+class Most(NamedTuple):
+    """With more leaves in windows, or leaves with scratch, than these, the budget is zero."""
+
+    leaves: Any
+    scratch_leaves: Any
+
+
+@partial(kernel, max_registers=MAX_REGISTERS, records={"limits": Limits, "most": Most, "out": WindowArrays})
 def k_plan_packing(
-    valid, marks, bound, low, high, top, num_rows, most_leaves, most_scratch_leaves, ticket,
-    left, before, leaves, heights, out_first, out_end, out_low, out_high, out_start, out_count, nodes, granted, control,
+    valid, marks, bound, limits, num_rows, most, ticket, left, before, leaves, heights, out, nodes, granted, control,
     mailbox,
 ):  # fmt: skip
     """List the leaves that are too empty without the marked slots, and choose windows; grid waits between the phases.
 
-    The budget is zero if the windows have more leaves, or more leaves with scratch, than the limits. Atomics: see the
-    phases.
+    Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_leaves, counts, zero = np.int64(left.shape[0]), before[1:], np.int64(0)
@@ -161,15 +166,14 @@ def k_plan_packing(
         before[0] = 0
     num_items = control[SPARSE]
     items = Items(leaves, num_items, leaves, zero, 0)
-    out = WindowArrays(out_first, out_end, out_low, out_high, out_start, out_count)
     d_sync_grid(control, 2)
-    highest = d_climb_leaves(left, before, items, Limits(low, high, top), num_leaves, nodes)
+    highest = d_climb_leaves(left, before, items, limits, num_leaves, nodes)
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, 3)
-    d_cover_leaves(items, num_leaves, top, control[HIGHEST], nodes, heights, control, board)
+    d_cover_leaves(items, num_leaves, limits.top, control[HIGHEST], nodes, heights, control, board)
     d_sync_grid(control, 4)
     d_collect_windows(left, before, items, num_leaves, heights, control, board, out)
-    fits = control[NUM_LEAVES] <= most_leaves and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves
+    fits = control[NUM_LEAVES] <= most.leaves and control[NUM_SCRATCH_LEAVES] <= most.scratch_leaves
     d_grant(granted, control, fits, zero, num_rows)
     if cuda.grid(1) == 0:
         d_post_totals(control, mailbox, ticket)

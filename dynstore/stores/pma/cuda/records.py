@@ -1,6 +1,6 @@
-"""Records of a kernel's arrays, as the device functions of packed memory arrays take them.
+"""Records of a kernel's arrays, as the kernels and device functions of packed memory arrays take them.
 
-Kernels keep their flat parameters, and make the records. A record costs nothing: the compiler takes it apart.
+A record costs nothing: the compiler takes it apart.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ __all__ = [
     "BatchRows",
     "Columns",
     "Edge",
+    "EdgeEnds",
     "Items",
     "KeyLists",
     "Limits",
+    "Located",
     "NewKeys",
     "ScratchWindows",
     "SearchedSlots",
@@ -67,6 +69,13 @@ class Columns(NamedTuple):
     weights: Array
 
 
+class EdgeEnds(NamedTuple):
+    """Edges without weights: sources and destinations."""
+
+    src: Array
+    dst: Array
+
+
 class Edge(NamedTuple):
     """An edge, or a key; ``weight`` is any number unless the graph is weighted."""
 
@@ -103,6 +112,13 @@ class NewKeys(NamedTuple):
     src: Array
     dst: Array
     weights: Array
+
+
+class Located(NamedTuple):
+    """Where each key of a batch is, or belongs, and its state there (``slots.SearchResult``)."""
+
+    positions: Array
+    states: Array
 
 
 class KeyLists(NamedTuple):

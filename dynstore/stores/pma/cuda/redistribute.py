@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
 from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
-from dynstore.stores.pma.cuda.records import Columns, NewKeys, ScratchWindows
+from dynstore.stores.pma.cuda.records import Columns, Located, NewKeys, ScratchWindows
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.pma.cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
 __all__ = [
+    "GatheredWindows",
     "d_bound_places",
     "d_count_before_by_warp",
     "d_count_before_lanes",
@@ -254,10 +261,22 @@ def d_place_keys(valid, before, new, num_keys, windows, scratch):
         base += WARP
 
 
-@kernel
+class GatheredWindows(NamedTuple):
+    """The arrays of ``windows.Windows`` that gathering reads."""
+
+    first: Array
+    end: Array
+    low: Array
+    high: Array
+    start: Array
+
+
+@partial(
+    kernel,
+    records={"edges": Columns, "added": Columns, "located": Located, "chosen": GatheredWindows, "scratch": Columns},
+)
 def k_gather_windows(
-    src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add,
-    positions, states, before, places, keys, first, end, low, high, start, granted, t_src, t_dst, t_weights,
+    edges, valid, added, inserting, add, located, before, places, keys, chosen, granted, scratch
 ):  # fmt: skip
     """Write bits and weights of located rows, wait, then gather edges and pending keys in scratch, in order.
 
@@ -266,16 +285,15 @@ def k_gather_windows(
     if granted[ROWS] > 0:  # the same in all threads
         for i in range(cuda.grid(1), granted[ROWS], cuda.gridsize(1)):
             if inserting:
-                d_set_located(weights, valid, positions, states, new_weights, add, i)
+                d_set_located(edges.weights, valid, located.positions, located.states, added.weights, add, i)
             else:
-                d_clear_located(valid, positions, states, i)
+                d_clear_located(valid, located.positions, located.states, i)
         d_sync_grid(granted, 1)
-    windows = ScratchWindows(first, end, low, start, granted[WINDOWS])
-    edges, scratch = Columns(src, dst, weights), Columns(t_src, t_dst, t_weights)
-    new = NewKeys(places, keys, True, new_src, new_dst, new_weights)
+    windows = ScratchWindows(chosen.first, chosen.end, chosen.low, chosen.start, granted[WINDOWS])
+    new = NewKeys(places, keys, True, added.src, added.dst, added.weights)
     if granted[SCRATCH_LEAVES] == 0:
         return
-    d_gather_leaves(edges, valid, before, places, windows, high, granted[SCRATCH_LEAVES], scratch)
+    d_gather_leaves(edges, valid, before, places, windows, chosen.high, granted[SCRATCH_LEAVES], scratch)
     d_place_keys(valid, before, new, granted[KEYS], windows, scratch)
 
 

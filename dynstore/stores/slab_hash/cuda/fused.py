@@ -12,6 +12,7 @@ insertion met keys or a deletion missed some: then all edges are claimed in a ta
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ __all__ = [
     "REPEATED",
     "REPEATED_LOOPS",
     "BatchEdges",
+    "GivenBatch",
     "Insertion",
     "SlabArrays",
     "k_delete_batch",
@@ -110,6 +112,29 @@ class BatchEdges(NamedTuple):
     src: Array
     dst: Array
     num_edges: Any
+    counts_loops: Any
+
+
+class GivenBatch(NamedTuple):
+    """A batch as kernels get it.
+
+    Attributes
+    ----------
+    src, dst : array
+    num_edges : int
+        As in :class:`BatchEdges`.
+    last_id : int
+        No id may be above it.
+    repeats : bool
+        Whether repeated edges have to be counted.
+    counts_loops : bool
+    """
+
+    src: Array
+    dst: Array
+    num_edges: Any
+    last_id: Any
+    repeats: Any
     counts_loops: Any
 
 
@@ -326,18 +351,16 @@ def d_take_down(slabs, heads, hung, control):
             heads[head + FIRST], heads[head + BUCKETS] = END, 0
 
 
-@kernel
+@partial(kernel, records={"arrays": SlabArrays, "batch": GivenBatch})
 def k_insert_batch(
-    slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, src, dst, count, last_id, repeats, counts_loops,
-    ticket, table, places, listed, hung, control, following, mailbox,
+    arrays, reuse, max_chain, batch, ticket, table, places, listed, hung, control, following, mailbox
 ):  # fmt: skip
     """Threads stride over the edges, then in turns over those that are left, with a grid-wide wait after each.
 
-    Everything is rolled back if an id is above ``last_id`` or below 0, a chain would get longer than ``max_chain``,
+    Everything is rolled back if an id is above the last one or below 0, a chain would get longer than ``max_chain``,
     slabs run out, or a turn leaves too many edges. ``following`` is the next update's control, cleared here.
     """
-    arrays = SlabArrays(slabs, heads, dirty, unused, state, words, keys)
-    edges = BatchEdges(src, dst, count, counts_loops)
+    edges = BatchEdges(batch.src, batch.dst, batch.num_edges, batch.counts_loops)
     insertion = Insertion(edges, reuse, max_chain, hung)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
@@ -347,7 +370,7 @@ def k_insert_batch(
         for i in range(cuda.threadIdx.x, CONTROL_WORDS, cuda.blockDim.x):
             following[i] = 0
     cuda.syncthreads()
-    num_left, turn, refused = np.int32(count), np.int32(0), False
+    num_left, turn, refused = np.int32(batch.num_edges), np.int32(0), False
     while num_left > 0 and not refused:
         base = np.int32(cuda.grid(1) - lane)
         while base < num_left:
@@ -356,8 +379,8 @@ def k_insert_batch(
             if is_there:
                 if turn > 0:
                     t = listed[turn & 1, t]
-                row, key, _ = d_edge(src, dst, t)
-                known = min(row, key) >= 0 and max(row, key) <= last_id
+                row, key, _ = d_edge(batch.src, batch.dst, t)
+                known = min(row, key) >= 0 and max(row, key) <= batch.last_id
                 if not known:
                     control[BAD + turn] = 1
             code = d_enter_keys(arrays, insertion, np.int32(row), np.int32(key), known, control, turn, board)
@@ -378,26 +401,22 @@ def k_insert_batch(
         num_left = left
     if refused:
         d_take_back(arrays, edges, places, False)
-        d_take_down(slabs, heads, hung, control)
+        d_take_down(arrays.slabs, arrays.heads, hung, control)
         if cuda.grid(1) == 0:
-            d_refuse_update(state, control, mailbox, ticket)
+            d_refuse_update(arrays.state, control, mailbox, ticket)
     else:
-        has_met = repeats and control[FOUND] > 0
+        has_met = batch.repeats and control[FOUND] > 0
         d_end_update(edges, has_met, table, control, mailbox, ticket, turn, board)
 
 
-@kernel
-def k_delete_batch(
-    slabs, heads, dirty, unused, state, words, keys, src, dst, count, last_id, repeats, counts_loops, ticket, table,
-    places, emptied, control, following, mailbox,
-):  # fmt: skip
+@partial(kernel, records={"arrays": SlabArrays, "batch": GivenBatch})
+def k_delete_batch(arrays, batch, ticket, table, places, emptied, control, following, mailbox):
     """Threads stride over the edges: the thread that swaps a key for a tombstone has deleted it.
 
-    Everything is rolled back if an id is above ``last_id`` or below 0. Otherwise rows that have lost their last edge,
+    Everything is rolled back if an id is above the last one or below 0. Otherwise rows that have lost their last edge,
     listed for ``d_flush_rows``, are emptied. ``following`` as in :func:`k_insert_batch`.
     """
-    arrays = SlabArrays(slabs, heads, dirty, unused, state, words, keys)
-    edges = BatchEdges(src, dst, count, counts_loops)
+    edges = BatchEdges(batch.src, batch.dst, batch.num_edges, batch.counts_loops)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
     if cuda.threadIdx.x < COUNTS:
@@ -405,41 +424,41 @@ def k_delete_batch(
     if cuda.blockIdx.x == 0:
         for i in range(cuda.threadIdx.x, CONTROL_WORDS, cuda.blockDim.x):
             following[i] = 0
-    if cuda.grid(1) == 0 and state[FREE] < 0:
-        state[FREE] = 0
+    if cuda.grid(1) == 0 and arrays.state[FREE] < 0:
+        arrays.state[FREE] = 0
     cuda.syncthreads()
     base = np.int32(cuda.grid(1) - lane)
-    while base < count:
+    while base < batch.num_edges:
         t, row, key, known, chain, clean = np.int32(base + lane), np.int64(0), np.int64(0), False, np.int64(END), False
-        if t < count:
-            row, key, _ = d_edge(src, dst, t)
-            known = min(row, key) >= 0 and max(row, key) <= last_id
+        if t < batch.num_edges:
+            row, key, _ = d_edge(batch.src, batch.dst, t)
+            known = min(row, key) >= 0 and max(row, key) <= batch.last_id
             if not known:
                 control[BAD] = 1
         if known:
-            clean = row < dirty.shape[0] and dirty[row] == 0
+            clean = row < arrays.dirty.shape[0] and arrays.dirty[row] == 0
             chain = d_find_chain(arrays, row, key)
-        place, _, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, chain)
+        place, _, _, _, _, _ = d_probe_chains(arrays.slabs, arrays.words, arrays.keys, 0, key, chain)
         code = np.int64(UNWRITTEN)
-        if place >= 0 and np.int64(cuda.atomic.cas(slabs, place, key, TOMBSTONE)) == key:
+        if place >= 0 and np.int64(cuda.atomic.cas(arrays.slabs, place, key, TOMBSTONE)) == key:
             code = WRITTEN - 4 * place
         deleted = code <= WRITTEN
         if deleted and clean:
-            dirty[row] = 1
+            arrays.dirty[row] = 1
             code -= WAS_CLEAN
-        if t < count:
+        if t < batch.num_edges:
             places[t] = code
-        before, gone = d_add_degree(heads, row, -1, deleted)
-        d_list_emptied(heads, row, gone > 0 and before == gone, emptied, control)
+        before, gone = d_add_degree(arrays.heads, row, -1, deleted)
+        d_list_emptied(arrays.heads, row, gone > 0 and before == gone, emptied, control)
         base = np.int32(base + cuda.gridsize(1))
-        d_tally(board, known, counts_loops and known and row == key, deleted, False)
+        d_tally(board, known, batch.counts_loops and known and row == key, deleted, False)
     d_leave_counts(board, control)
     d_sync_grid(control, 1)
     if control[BAD] != 0:  # the same in all threads, like all conditions from here on
         d_take_back(arrays, edges, places, True)
         if cuda.grid(1) == 0:
-            d_refuse_update(state, control, mailbox, ticket)
+            d_refuse_update(arrays.state, control, mailbox, ticket)
     else:
-        has_missed = repeats and control[FOUND] < control[KEYS]
+        has_missed = batch.repeats and control[FOUND] < control[KEYS]
         d_end_update(edges, has_missed, table, control, mailbox, ticket, 1, board)
-        d_flush_rows(slabs, heads, unused, state, words, emptied, control)
+        d_flush_rows(arrays.slabs, arrays.heads, arrays.unused, arrays.state, arrays.words, emptied, control)

@@ -10,6 +10,7 @@ its round, so locks are never released.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,10 +105,10 @@ def k_claim_leaves(offsets, dst, new_src, new_dst, keys, num_keys, turn, top, le
         cuda.atomic.max(locks, (np.int64(1) << top) + leaf, d_stamp(turn, np.int64(new_src.shape[0]), i))
 
 
-@kernel
+@partial(kernel, records={"edges": Columns, "new": Columns})
 def k_try_segments(
-    src, dst, weights, valid, offsets, new_src, new_dst, new_weights, keys, num_keys, turn, height, top, limit,
-    leaves, heights, locks, climbing, waiting, counters,
+    edges, valid, offsets, new, keys, num_keys, turn, height, top, limit, leaves, heights, locks, climbing, waiting,
+    counters,
 ):  # fmt: skip
     """One warp owns one key that claimed a segment of ``height``; ``limit``: the highest density of such a segment.
 
@@ -119,8 +120,8 @@ def k_try_segments(
         counters[1 - (height & 1)] = 0  # the counter of the next height
     if warp < num_keys:
         i = keys[warp]
-        leaf, num_leaves = leaves[i], np.int64(src.shape[0] >> 5)
-        node, stamp = (np.int64(1) << (top - height)) + (leaf >> height), d_stamp(turn, np.int64(new_src.shape[0]), i)
+        leaf, num_leaves = leaves[i], np.int64(edges.src.shape[0] >> 5)
+        node, stamp = (np.int64(1) << (top - height)) + (leaf >> height), d_stamp(turn, np.int64(new.src.shape[0]), i)
         if locks[node] != stamp:
             if d_lane() == 0:
                 waiting[cuda.atomic.add(counters, WAITING, 1)] = i
@@ -133,8 +134,7 @@ def k_try_segments(
                 other += 32
             count = d_sum_lanes(count)
             if height == top or count + 1 <= limit * ((end - first) * 32):
-                edges, new_keys = Columns(src, dst, weights), Columns(new_src, new_dst, new_weights)
-                d_respread(edges, valid, offsets, first * 32, end * 32, new_keys, i)
+                d_respread(edges, valid, offsets, first * 32, end * 32, new, i)
                 if d_lane() == 0:
                     heights[i] = height
             elif d_lane() == 0:

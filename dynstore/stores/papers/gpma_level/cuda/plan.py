@@ -9,7 +9,8 @@ all levels are planned before anything is written, so an update that runs out of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Level", "Planned", "plan_levels"]
+__all__ = ["Found", "Level", "Listed", "Planned", "Updates", "plan_levels"]
 
 # Entries of the sums: behind those of the states and the self-loops; those of a level.
 COUNTS = 4
@@ -168,10 +169,35 @@ def d_find_head(leaves, k, height):
     return d_find_lower_bound(leaves, max(high - step, np.int64(-1)) + 1, high, segment)
 
 
-@kernel
+class Listed(NamedTuple):
+    """The leaves of all updates, ascending, and those of the tombstones that are restored."""
+
+    leaves: Array
+    num_items: Any
+    tombstone_leaves: Array
+    num_tombstones: Any
+
+
+class Updates(NamedTuple):
+    """The updates that a height gets, or leaves to the next one: their keys and leaves."""
+
+    keys: Array
+    leaves: Array
+
+
+class Found(NamedTuple):
+    """What a height finds: the keys of the updates that are done, and the windows as in :class:`Level`."""
+
+    placed: Array
+    first: Array
+    end: Array
+    low: Array
+
+
+@partial(kernel, records={"listed": Listed, "updates": Updates, "remaining": Updates, "found": Found})
 def k_climb_level(
-    valid, before, all_leaves, num_items, tombstone_leaves, num_tombstones, keys, leaves, count, height, limit, at_top,
-    num_leaves, inserting, verdicts, next_keys, next_leaves, placed, out_first, out_end, out_low, control,
+    valid, before, listed, updates, count, height, limit, at_top, num_leaves, inserting, verdicts, remaining, found,
+    control,
 ):  # fmt: skip
     """Test the segments that have updates at one height; list the windows, the updates done, and those that go on.
 
@@ -179,7 +205,8 @@ def k_climb_level(
     are written to their ranks.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    items = Items(all_leaves, num_items, tombstone_leaves, num_tombstones, 1 if inserting else -1)
+    change, keys, leaves = 1 if inserting else -1, updates.keys, updates.leaves
+    items = Items(listed.leaves, listed.num_items, listed.tombstone_leaves, listed.num_tombstones, change)
     chunk_first, chunk_end = d_chunk(np.int64(count))
     for k in range(chunk_first + cuda.threadIdx.x, chunk_end, cuda.blockDim.x):
         leaf = np.int64(leaves[k])
@@ -209,19 +236,19 @@ def k_climb_level(
             verdict = np.int64(verdicts[head])
         below, total = d_scan_tile(1 if verdict == 0 else 0, board)
         if verdict == 0:
-            next_keys[rank + below] = keys[k]
-            next_leaves[rank + below] = leaves[k]
+            remaining.keys[rank + below] = keys[k]
+            remaining.leaves[rank + below] = leaves[k]
         elif verdict == 1:
-            placed[k - rank - below] = keys[k]
+            found.placed[k - rank - below] = keys[k]
         leads = moving and verdict == 1 and head == k
         place = k - rank - below
         rank += total
         below, total = d_scan_tile(1 if leads else 0, board)
         if leads:
             first = (leaves[k] >> height) << height
-            out_first[window + below] = first
-            out_end[window + below] = min(first + (np.int64(1) << height), num_leaves)
-            out_low[window + below] = place if inserting else np.int64(0)
+            found.first[window + below] = first
+            found.end[window + below] = min(first + (np.int64(1) << height), num_leaves)
+            found.low[window + below] = place if inserting else np.int64(0)
         window += total
         base += cuda.blockDim.x
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.stores.papers.graphvine.blocks import Blocks
     from dynstore.typing import Array
 
-__all__ = ["Appending", "append_keys", "d_before", "flag_keys", "plan_append"]
+__all__ = ["Appending", "NewEdges", "append_keys", "d_before", "flag_keys", "plan_append"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +105,28 @@ def k_hang_blocks(src, ranks, starts, needs, num_blocks, size, written, roots, c
             children[2 * parent + (number & 1)] = block
 
 
-@kernel
+class NewEdges(NamedTuple):
+    """The edges of a batch; ``weights`` is any array unless they are ``weighted``."""
+
+    src: Array
+    dst: Array
+    weights: Array
+    weighted: Any
+
+
+@partial(kernel, records={"new": NewEdges})
 def k_append_keys(
-    src, dst, new_weights, weighted, add, places, ranks, starts, news, needs, size, written, lasts, pool, weights,
-    queue, front,
+    new, add, places, ranks, starts, news, needs, size, written, lasts, pool, weights, queue, front
 ):  # fmt: skip
     """One thread owns one key: write a present edge's weight; append an absent one to its row, at its rank."""
     i = cuda.grid(1)
-    if i < src.shape[0]:
+    if i < new.src.shape[0]:
         place = places[i]
         if place >= 0:
-            if weighted:
-                weights[place] = weights[place] + new_weights[i] if add else new_weights[i]
+            if new.weighted:
+                weights[place] = weights[place] + new.weights[i] if add else new.weights[i]
         else:
-            run, row = ranks[i] - 1, np.int64(src[i])
+            run, row = ranks[i] - 1, np.int64(new.src[i])
             length = np.int64(written[row])
             entry = length + news[i] - 1 - d_before(news, starts[run])
             count, which = d_blocks_for(length, size), entry // size
@@ -126,9 +135,9 @@ def k_append_keys(
             else:
                 block = np.int64(queue[(front + d_before(needs, run) + which - count) % queue.shape[0]])
             place = (block - which) * size + entry
-            pool[place] = dst[i]
-            if weighted:
-                weights[place] = new_weights[i]
+            pool[place] = new.dst[i]
+            if new.weighted:
+                weights[place] = new.weights[i]
 
 
 @kernel
