@@ -54,6 +54,7 @@ numpydoc_validation_exclude = {
     r"\.(Tick|UpdateReport)$",
     r"\.(Slide|Update)Report\.(count|index)$",
     r"\.(is|number_of)_\w+$",  # one line says all
+    r"\.(DaskGraph|DynamicGraph|ShardedGraph)\.(device|edge_table|version|vertex_ids)$",  # ReadableGraph has the text
     r"\.ModelGraph\.",  # its methods are those of DynamicGraph
     r"\.__\w+__$",
 }

@@ -1,4 +1,4 @@
-"""Compiling host kernels; every ``cpu`` module takes its ``njit`` from here.
+"""Compiling host kernels; every ``cpu`` module takes its decorators from here.
 
 Numba keeps compiled kernels beside their source or in the user's cache folder. Here ``DYNSTORE_CACHE_DIR`` comes
 first, where it is set. Kernels are not read from a folder to which other users may write. If kernels cannot be kept
@@ -25,7 +25,7 @@ from dynstore.caches import BY_OTHERS, cache_folder, is_trusted, make_private
 from dynstore.compilations import compilations
 from dynstore.interrupts import Uninterrupted
 
-__all__ = ["njit"]
+__all__ = ["inlined", "njit"]
 
 _log = logging.getLogger("dynstore")
 _folder_lock = threading.Lock()
@@ -44,6 +44,15 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
         except (OSError, RuntimeError) as error:  # no folder that can be written
             _log.debug("%s is compiled in each process: %s", function.__name__, error)
     return compiled
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Decorate a part of host kernels that is compiled into each; it allocates nothing, and owns no array.
+
+    So Numba counts no references there. Else each call adds to and takes from the count of each array atomically,
+    unless LLVM sees that both cancel; one ``if`` may be enough that it does not.
+    """
+    return njit(function, forceinline=True, _nrt=False)
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]

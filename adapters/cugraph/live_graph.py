@@ -21,7 +21,6 @@ from dynstore.adapters.cugraph.edge_properties import (
     named_properties,
     reads_properties,
 )
-from dynstore.adapters.cugraph.integer_map import map_to_themselves
 from dynstore.adapters.cugraph.live_views import LiveViews, expand_rows
 from dynstore.adapters.cugraph.names import Columns
 from dynstore.adapters.cugraph.number_maps import make_number_map
@@ -229,8 +228,7 @@ class LiveGraph(LiveViews):
             return None
         ids = shown_ids(self._dynamic)
         if self._translation is None or self._translation[0] is not ids:
-            make = map_to_themselves if ids.strings is None else make_number_map
-            self._translation = ids, make(ids, self._columns)
+            self._translation = ids, make_number_map(ids, self._columns)
         return self._translation[1]
 
     @renumber_map.setter

@@ -1,4 +1,4 @@
-"""cuGraph's map between strings and numbers, filled from a graph's own."""
+"""cuGraph's map between ids and the numbers that it uses inside, filled from a graph's own."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ SOURCE, DESTINATION = "src", "dst"
 
 
 def make_number_map(ids: ShownIds, columns: Columns) -> Any:
-    """Return the ``NumberMap`` that ``cugraph.Graph`` would make from a column of strings."""
+    """Return a ``NumberMap`` between ids and numbers; integers, which cuGraph translates in C++, stand for themselves.
+
+    For strings it is the one that ``cugraph.Graph`` would make. cuGraph's own map of integers has no table, so that
+    ``unrenumber`` and ``lookup_internal_vertex_id`` raise a KeyError there.
+    """
     cudf = require(CALLER, "cudf")
     number_map = require(CALLER, "cugraph.structure.number_map").NumberMap
-    table = cudf.DataFrame({"0": cudf.Series(ids.strings), "id": cudf.Series(ids.number_map)})
-    made = number_map(ids.number_map.dtype, table["0"].dtype, True)
+    numbers, dtype, has_strings = ids.number_map, ids.number_map.dtype, ids.strings is not None
+    table = cudf.DataFrame({"0": cudf.Series(ids.strings if has_strings else numbers), "id": cudf.Series(numbers)})
+    made = number_map(dtype, table["0"].dtype, has_strings)
     made.input_src_col_names, made.input_dst_col_names = columns.source, columns.destination
-    made.implementation = number_map.SingleGPU(
-        table, [columns.source], [columns.destination], ids.number_map.dtype, False
-    )
+    made.implementation = number_map.SingleGPU(table, [columns.source], [columns.destination], dtype, False)
     made.implementation.src_col_names, made.implementation.dst_col_names = SOURCE, DESTINATION
     made.df_internal_to_external = table
     return made

@@ -36,7 +36,7 @@ class DaskGraph(ReadableGraph):
     :meth:`has_edges` and :meth:`edge_weights` answer a Dask frame by a Dask frame: its two columns and ``has_edge``, or
     ``weight``; partitions may come in another order. They answer rows of the client by an array on the host.
     :meth:`degree` and its like return a number for one vertex, a frame of the client for several, and a Dask frame for
-    all.
+    all. :meth:`vertex_ids` returns an array on the host, in the order of the rows of one rank's results.
 
     Parameters
     ----------
@@ -159,34 +159,27 @@ class DaskGraph(ReadableGraph):
 
     @property
     def device(self) -> str:
-        """The device of all ranks."""
         return self._device
 
     @property
     def version(self) -> int:
-        """The version number; every update adds one."""
         version: int = self._ask("version", on_ranks.counts)[2]
         return version
 
     def is_directed(self) -> bool:
-        """Return True if (u, v) and (v, u) are different edges."""
         return self._directed
 
     def is_weighted(self) -> bool:
-        """Return True if edges have weights."""
         return self._weighted
 
     def is_renumbered(self) -> bool:
-        """Return True if vertices have ids of any kind (``renumber=True``)."""
         return self._renumbered
 
     def number_of_vertices(self) -> int:
-        """Return V of the whole graph."""
         vertices: int = self._ask("number_of_vertices", on_ranks.counts)[0]
         return vertices
 
     def number_of_edges(self) -> int:
-        """Return the number of edges of the whole graph."""
         edges: int = self._ask("number_of_edges", on_ranks.counts)[1]
         return edges
 
@@ -218,13 +211,6 @@ class DaskGraph(ReadableGraph):
         return self._call(name, on_ranks.method, name, vertices)[0]
 
     def vertex_ids(self) -> Any:
-        """Return the ids of all vertices, in the order of the rows of one rank's results.
-
-        Returns
-        -------
-        array, shape (V,)
-            On the host.
-        """
         return self._ask("vertex_ids", on_ranks.vertex_ids)
 
     def edge_table(self) -> Any:

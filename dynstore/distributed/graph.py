@@ -47,6 +47,10 @@ class ShardedGraph(ReadableGraph):
     An update happens on all ranks or on none. If one rank refuses its part, that rank raises its own error. All others
     raise an error of the same kind that names the rank.
 
+    What the graph is, how many vertices and edges the whole of it has, and the ids of all vertices each rank knows by
+    itself. With ``renumber=True`` the ids are in the same order on all ranks; it need not be that of a
+    :class:`DynamicGraph`.
+
     In a question about edges (:meth:`has_edges`, :meth:`edge_weights`) each rank names edges of its own, and gets their
     answers. In one about degrees, ranks may name different vertices; an answer counts the edges of the whole graph.
 
@@ -115,12 +119,10 @@ class ShardedGraph(ReadableGraph):
 
     @property
     def version(self) -> int:
-        """The version number; every update adds one. Each rank knows it by itself."""
         return self.shard.version
 
     @property
     def device(self) -> str:
-        """The name of this rank's device."""
         return self.shard.device
 
     @property
@@ -129,34 +131,21 @@ class ShardedGraph(ReadableGraph):
         return self.shard.core.backend
 
     def is_directed(self) -> bool:
-        """Return True if (u, v) and (v, u) are different edges."""
         return self._directed
 
     def is_weighted(self) -> bool:
-        """Return True if edges have weights."""
         return self.shard.is_weighted()
 
     def is_renumbered(self) -> bool:
-        """Return True if vertices have ids of any kind (``renumber=True``)."""
         return self.shard.is_renumbered()
 
     def number_of_vertices(self) -> int:
-        """Return V of the whole graph. Each rank knows it by itself."""
         return self.shard.number_of_vertices()
 
     def number_of_edges(self) -> int:
-        """Return the number of edges of the whole graph. Each rank knows it by itself."""
         return self._num_edges
 
     def vertex_ids(self) -> Array:
-        """Return the ids of all vertices, in the order of the rows of all results. Each rank knows them by itself.
-
-        Returns
-        -------
-        array, shape (V,)
-            As :meth:`DynamicGraph.vertex_ids`. With ``renumber=True`` the order is the same on all ranks; it need not
-            be that of a :class:`DynamicGraph`.
-        """
         return self.shard.vertex_ids()
 
     def owners(self, vertices: Any) -> Array:

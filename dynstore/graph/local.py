@@ -51,12 +51,10 @@ class LocalGraph(Tables, ReadableGraph):
 
     @property
     def version(self) -> int:
-        """The version number; every update adds one."""
         return self.core.lease.version
 
     @property
     def device(self) -> str:
-        """The name of the device: "cpu" or "cuda"."""
         return self.core.backend.name
 
     @property
@@ -65,23 +63,18 @@ class LocalGraph(Tables, ReadableGraph):
         return self.core.memory
 
     def is_directed(self) -> bool:
-        """Return True if (u, v) and (v, u) are different edges."""
         return self.core.directed
 
     def is_weighted(self) -> bool:
-        """Return True if edges have weights."""
         return self.core.weighted
 
     def is_renumbered(self) -> bool:
-        """Return True if vertices have ids of any kind (``renumber=True``)."""
         return self.core.ids.renumbered
 
     def number_of_vertices(self) -> int:
-        """Return V: the highest id seen + 1, or with ``renumber=True`` the number of ids."""
         return self.core.out.num_vertices
 
     def number_of_edges(self) -> int:
-        """Return the number of edges; an edge of an undirected graph counts once."""
         return self.core.num_edges
 
     def __contains__(self, vertex: object) -> bool:
@@ -95,13 +88,6 @@ class LocalGraph(Tables, ReadableGraph):
         return iter(self.core.backend.to_host(self.vertex_ids()).tolist())
 
     def vertex_ids(self) -> Array:
-        """Return the id of each vertex, in the order of the rows of all results.
-
-        Returns
-        -------
-        array, shape (V,)
-            0 to V - 1. With ``renumber=True``, int64 ids or a NumPy array of strings.
-        """
         return self.core.ids.all(self.number_of_vertices())
 
     def vertex_numbers(self, ids: Any) -> Array:
@@ -188,13 +174,6 @@ class LocalGraph(Tables, ReadableGraph):
     # ------------------------------------------------------------------ edges
 
     def edge_table(self) -> Frame:
-        """Return the edges as a frame: the :meth:`edge_columns`.
-
-        Returns
-        -------
-        frame
-            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
-        """
         library = frame_library(self.core.backend, self.core.frames)
         return make_frame(self.core.backend, self.core.all_columns(library), self.core.frames)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -42,6 +43,18 @@ def test_all_kinds_of_graphs_answer_the_same_questions() -> None:
     for kind in (DynamicGraph, GraphView, PinnedGraph, ShardedGraph, DaskGraph):
         assert issubclass(kind, ReadableGraph)
         assert not kind.__abstractmethods__
+
+
+def test_what_is_asked_of_all_kinds_is_described_once() -> None:
+    """A kind says only what it answers otherwise; the rest is inherited, and is shown."""
+    kinds = (DynamicGraph, GraphView, PinnedGraph, ShardedGraph, DaskGraph)
+    for name, asked in vars(ReadableGraph).items():
+        if not name.startswith("_"):
+            assert inspect.getdoc(asked), name
+            for kind in {base for one in kinds for base in one.__mro__ if name in vars(base)} - {ReadableGraph}:
+                own = vars(kind)[name].__doc__
+                assert inspect.getdoc(getattr(kind, name)), f"{kind.__name__}.{name}"
+                assert own is None or asked.__doc__.partition(".")[0] not in own, f"{kind.__name__}.{name}"
 
 
 def test_one_file_opens_the_frame_of_an_update() -> None:

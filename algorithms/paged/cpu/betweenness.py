@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.algorithms.paged.cpu.searches import LINE_BITS, SECTOR_BITS, d_count_spans
+from dynstore.algorithms.paged.cpu.searches import walk_active
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
-from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
-from dynstore.stores.paged.layout import LEAF, WIDTH_MASK
+from dynstore.host_compiler import inlined, njit
+from dynstore.stores.paged.cpu import d_has_bit
+from dynstore.stores.paged.layout import Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.pairs import Backward, Forward
@@ -35,33 +35,33 @@ def k_mask_rows(num_searches, levels, depth, masks, turns):
         turns[vertex] = depth if mask != 0 else -1
 
 
-@njit
-def d_count_edge(row, other, num_searches, masks, levels, paths, notes, depth):
-    """Add the paths of a row to the other end, in the searches that have come so far."""
-    for search in range(num_searches):
-        child = other * num_searches + search
-        if d_has_bit(masks[row], search) and levels[child] > depth:
-            levels[child] = depth + 1
-            paths[child] += paths[row * num_searches + search]
-            notes[0] = 1
+@inlined
+def d_count_edge(row, other, slot, notes, num_searches, masks, levels, paths, depth):
+    """Add the paths of a row to the other end, in the searches that have the row at the level and come so far."""
+    if masks[row] != 0:
+        for search in range(num_searches):
+            child = other * num_searches + search
+            if d_has_bit(masks[row], search) and levels[child] > depth:
+                levels[child] = depth + 1
+                paths[child] += paths[row * num_searches + search]
+                notes[0] = 1
 
 
-@njit
-def d_gather_edge(row, other, num_searches, masks, levels, owed, gathered, depth):
-    """Add what the other end owes to a row."""
-    for search in range(num_searches):
-        child, pair = other * num_searches + search, row * num_searches + search
-        if d_has_bit(masks[row], search) and levels[child] == depth + 1:
-            gathered[pair] += owed[child]
-            owed[pair] += owed[child]
+d_walk_paths = walk_active(d_count_edge)
 
 
-@njit
-def d_note_leaf(notes, noted, place, head):
-    """Count the requests and the sectors that a leaf takes."""
-    width = np.int64(head & np.uint32(WIDTH_MASK))
-    notes[noted] += d_count_spans(place, width, LINE_BITS)
-    notes[noted + 1] += d_count_spans(place, width, SECTOR_BITS)
+@inlined
+def d_gather_edge(row, other, slot, num_searches, masks, levels, owed, gathered, depth):
+    """Add what the other end owes to a row, in the searches that have the row at the level."""
+    if masks[row] != 0:
+        for search in range(num_searches):
+            child, pair = other * num_searches + search, row * num_searches + search
+            if d_has_bit(masks[row], search) and levels[child] == depth + 1:
+                gathered[pair] += owed[child]
+                owed[pair] += owed[child]
+
+
+d_walk_owed = walk_active(d_gather_edge)
 
 
 @njit(cache=True, nogil=True)
@@ -70,20 +70,9 @@ def k_count_paths(
     num_searches, masks, levels, paths, depth, noted,
 ):  # fmt: skip
     """Add the paths of a level's rows to their neighbours of the next one, in active leaves."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            if not d_has_bit(active[leaf >> 5], leaf & 31):
-                continue
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            d_note_leaf(notes, noted, place + shift, heads[leaf])
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot) and turns[rows[rank]] == depth:
-                    d_count_edge(rows[rank], others[slot], num_searches, masks, levels, paths, notes, depth)
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    state = notes, num_searches, masks, levels, paths, depth
+    d_walk_paths(leaves, stored, pages, active, valid, notes, noted, 0, *state)
 
 
 @njit(cache=True, nogil=True)
@@ -92,20 +81,9 @@ def k_gather_owed(
     num_searches, masks, levels, owed, gathered, depth, noted,
 ):  # fmt: skip
     """Add to a level's rows what their neighbours of the next one owe, in active leaves."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            if not d_has_bit(active[leaf >> 5], leaf & 31):
-                continue
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            d_note_leaf(notes, noted, place + shift, heads[leaf])
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot) and turns[rows[rank]] == depth:
-                    d_gather_edge(rows[rank], others[slot], num_searches, masks, levels, owed, gathered, depth)
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    state = num_searches, masks, levels, owed, gathered, depth
+    d_walk_owed(leaves, stored, pages, active, valid, notes, noted, 0, *state)
 
 
 @njit(cache=True, nogil=True)
@@ -113,7 +91,7 @@ def k_count_slot_paths(sources, indices, valid, notes, num_searches, masks, leve
     """Add the paths of a level's rows to their neighbours of the next one."""
     for slot in range(indices.shape[0]):
         if d_has_edge(valid, slot):
-            d_count_edge(sources[slot], indices[slot], num_searches, masks, levels, paths, notes, depth)
+            d_count_edge(sources[slot], indices[slot], slot, notes, num_searches, masks, levels, paths, depth)
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +99,7 @@ def k_gather_slot_owed(sources, indices, valid, num_searches, masks, levels, owe
     """Add to a level's rows what their neighbours of the next one owe."""
     for slot in range(indices.shape[0]):
         if d_has_edge(valid, slot):
-            d_gather_edge(sources[slot], indices[slot], num_searches, masks, levels, owed, gathered, depth)
+            d_gather_edge(sources[slot], indices[slot], slot, num_searches, masks, levels, owed, gathered, depth)
 
 
 def mask_rows(pairs: Forward | Backward, depth: int, turns: Array) -> None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.paged.cpu.searches import LINE_BITS, SECTOR_BITS, d_count_spans
+from dynstore.algorithms.paged.cpu.searches import walk_active
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
-from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_find_weights, d_has_bit, d_open_leaf
-from dynstore.stores.paged.layout import LEAF, WIDTH_MASK
+from dynstore.host_compiler import inlined, njit
+from dynstore.stores.paged.cpu import d_find_weight, walk_weighted
+from dynstore.stores.paged.layout import LEAF_BITS, Column, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -22,26 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["choose_nearer", "choose_nearer_slots", "push_tied_slots", "push_ties", "relax_leaves", "relax_slots"]
 
 
-@njit
-def d_note_leaf(notes, noted, place, head, weight_lines):
-    """Count the requests and the sectors that a leaf takes with its weights."""
-    width = np.int64(head & np.uint32(WIDTH_MASK))
-    notes[noted] += d_count_spans(place, width, LINE_BITS) + weight_lines
-    notes[noted + 1] += d_count_spans(place, width, SECTOR_BITS) + 4 * weight_lines
+@inlined
+def d_note_weight(notes, noted, slot, weight_lines, last):
+    """Count the request and the sector that a weight takes, unless the slot before it has taken them."""
+    sector = slot * 4 * weight_lines >> LEAF_BITS
+    notes[noted] += sector >> 2 != last[0] >> 2
+    notes[noted + 1] += sector != last[0]
+    last[0] = sector
 
 
-@njit
-def d_note_weights(notes, noted, wanted, weight_lines):
-    """Count the requests and the sectors that some weights of a leaf take; ``wanted``: a bit each."""
-    spans = 4 * weight_lines
-    per_sector = LEAF // spans
-    for sector in range(spans):
-        notes[noted + 1] += (wanted >> (sector * per_sector)) & ((1 << per_sector) - 1) != 0
-    for line in range(weight_lines):
-        notes[noted] += (wanted >> (line * LEAF // weight_lines)) & ((1 << (LEAF // weight_lines)) - 1) != 0
-
-
-@njit
+@inlined
 def d_relax(row, other, weight, distances, pending, limit):
     """Shorten the other end's distance."""
     distance = distances[row] + weight
@@ -50,7 +40,7 @@ def d_relax(row, other, weight, distances, pending, limit):
         pending[other] = 1
 
 
-@njit
+@inlined
 def d_choose_nearer(row, other, weight, distances, unreached, parents):
     """Keep the smallest nearer parent."""
     own, there = distances[row], distances[other]
@@ -58,7 +48,7 @@ def d_choose_nearer(row, other, weight, distances, unreached, parents):
         parents[other] = min(parents[other], row)
 
 
-@njit
+@inlined
 def d_push_tie(row, other, weight, levels, notes, distances, parents, level):
     """Reach the other end over an edge of length 0; it keeps its smallest parent of this level."""
     own = distances[row]
@@ -68,33 +58,32 @@ def d_push_tie(row, other, weight, levels, notes, distances, parents, level):
         notes[0] = 1
 
 
+@inlined
+def d_relax_edge(
+    row, other, slot, column, page_bits, turns, notes, distances, pending, limit, turn, weight_lines, noted, last
+):
+    """Shorten the other end's distance if it is the row's turn; only weights of edges to farther vertices are read."""
+    if turns[row] == turn and distances[row] < distances[other]:
+        d_note_weight(notes, noted, slot, weight_lines, last)
+        d_relax(row, other, column.weights[d_find_weight(column, page_bits, slot)], distances, pending, limit)
+
+
+d_walk_nearer = walk_active(d_relax_edge)
+
+
 @njit(cache=True, nogil=True)
 def k_relax_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
     weight_shift, turns, active, notes, distances, pending, limit, turn, weight_lines, noted,
 ):  # fmt: skip
-    """Shorten distances over the edges of active leaves from rows whose turn it is.
+    """Shorten distances over the edges of active leaves from rows whose turn it is."""
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column, last = Column(weights, weight_places, weight_shift), np.full(1, -1, np.int64)
+    state = column, page_bits, turns, notes, distances, pending, limit, turn, weight_lines, noted, last
+    d_walk_nearer(leaves, stored, pages, active, valid, notes, noted, 0, *state)
 
-    Only weights of edges to vertices farther away are read.
-    """
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            if not d_has_bit(active[leaf >> 5], leaf & 31):
-                continue
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
-            d_note_leaf(notes, noted, place + shift, heads[leaf], 0)
-            rank, wanted = np.int64(ranks[leaf]), 0
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                row, other = rows[rank], others[slot]
-                if d_has_bit(valid[leaf], slot) and turns[row] == turn and distances[row] < distances[other]:
-                    wanted |= 1 << slot
-                    d_relax(row, other, weights[begin + slot], distances, pending, limit)
-            d_note_weights(notes, noted, wanted, weight_lines)
+
+d_walk_parents = walk_weighted(d_choose_nearer)
 
 
 @njit(cache=True, nogil=True)
@@ -103,18 +92,20 @@ def k_choose_nearer(
     weight_shift, distances, unreached, parents,
 ):  # fmt: skip
     """Keep the smallest nearer parent of each vertex."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot):
-                    d_choose_nearer(rows[rank], others[slot], weights[begin + slot], distances, unreached, parents)
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column = Column(weights, weight_places, weight_shift)
+    d_walk_parents(leaves, stored, pages, None, valid, column, distances, unreached, parents)
+
+
+@inlined
+def d_push_edge(row, other, slot, column, page_bits, levels, notes, distances, parents, level):
+    """Reach the other end of an edge of length 0 from a row of the level."""
+    if levels[row] == level:
+        weight = column.weights[d_find_weight(column, page_bits, slot)]
+        d_push_tie(row, other, weight, levels, notes, distances, parents, level)
+
+
+d_walk_ties = walk_active(d_push_edge)
 
 
 @njit(cache=True, nogil=True)
@@ -123,22 +114,10 @@ def k_push_ties(
     weight_shift, levels, active, notes, distances, parents, level, weight_lines, noted,
 ):  # fmt: skip
     """Find parents over edges of length 0 in active leaves, from rows of a level."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            if not d_has_bit(active[leaf >> 5], leaf & 31):
-                continue
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
-            d_note_leaf(notes, noted, place + shift, heads[leaf], weight_lines)
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                row = rows[rank]
-                if d_has_bit(valid[leaf], slot) and levels[row] == level:
-                    d_push_tie(row, others[slot], weights[begin + slot], levels, notes, distances, parents, level)
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column = Column(weights, weight_places, weight_shift)
+    state = column, page_bits, levels, notes, distances, parents, level
+    d_walk_ties(leaves, stored, pages, active, valid, notes, noted, weight_lines, *state)
 
 
 @njit(cache=True, nogil=True)

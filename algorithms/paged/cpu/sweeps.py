@@ -8,9 +8,9 @@ import numpy as np
 
 from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
 from dynstore.algorithms.paged.cpu.slots import add_slots, d_unite, sum_slot_tails, unite_slots
-from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_find_weights, d_has_bit, d_open_leaf
-from dynstore.stores.paged.layout import LEAF
+from dynstore.host_compiler import inlined, njit
+from dynstore.stores.paged.cpu import d_has_bit, walk_edges, walk_leaves, walk_weighted
+from dynstore.stores.paged.layout import LEAF, Column, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader, Piece
@@ -20,24 +20,37 @@ if TYPE_CHECKING:
 __all__ = ["pagerank", "sum_shares", "sum_slot_tails", "sum_tails", "unite"]
 
 
+@inlined
+def d_sum_leaf(leaves, stored, leaf, others, valid, shares, sums):
+    """Add the shares of the neighbours to the sums of a leaf's rows, one addition a row."""
+    mark, rank, bits, total = leaves.marks[leaf], np.int64(leaves.ranks[leaf]), valid[leaf], 0.0
+    for slot in range(LEAF):
+        if slot > 0 and d_has_bit(mark, slot):
+            sums[leaves.rows[rank]] += total
+            total = 0.0
+            rank += 1
+        if d_has_bit(bits, slot):
+            total += shares[others[slot]]
+    sums[leaves.rows[rank]] += total
+
+
+d_walk_sums = walk_leaves(d_sum_leaf)
+
+
 @njit(cache=True, nogil=True)
 def k_sum_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, shares, sums):
     """Add the shares of the neighbours to the sums of their rows."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            rank = np.int64(ranks[leaf])
-            total = 0.0
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    sums[rows[rank]] += total
-                    total = 0.0
-                    rank += 1
-                if d_has_bit(valid[leaf], slot):
-                    total += shares[others[slot]]
-            sums[rows[rank]] += total
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    d_walk_sums(leaves, stored, pages, None, valid, shares, sums)
+
+
+@inlined
+def d_add_weighted(row, other, weight, shares, sums):
+    """Add a neighbour's share, times the weight, to the row's sum."""
+    sums[row] += np.float64(shares[other]) * weight
+
+
+d_walk_weighted = walk_weighted(d_add_weighted)
 
 
 @njit(cache=True, nogil=True)
@@ -46,18 +59,18 @@ def k_sum_weighted_leaves(
     weight_shift, shares, sums,
 ):  # fmt: skip
     """Add the shares of the neighbours, times the weights, to the sums of their rows."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot):
-                    sums[rows[rank]] += np.float64(shares[others[slot]]) * weights[begin + slot]
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column = Column(weights, weight_places, weight_shift)
+    d_walk_weighted(leaves, stored, pages, None, valid, column, shares, sums)
+
+
+@inlined
+def d_add_tail(row, other, weight, sums):
+    """Add the weight of an edge to the sum of its tail."""
+    sums[other] += weight
+
+
+d_walk_tails = walk_weighted(d_add_tail)
 
 
 @njit(cache=True, nogil=True)
@@ -66,15 +79,9 @@ def k_sum_tails(
     weight_shift, sums,
 ):  # fmt: skip
     """Add the weights of edges to the sums of their tails, the neighbours."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
-            for slot in range(LEAF):
-                if d_has_bit(valid[leaf], slot):
-                    sums[others[slot]] += weights[begin + slot]
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column = Column(weights, weight_places, weight_shift)
+    d_walk_tails(leaves, stored, pages, None, valid, column, sums)
 
 
 @njit(cache=True, nogil=True)
@@ -88,20 +95,20 @@ def k_advance_ranks(sums, alpha, spread, ranks):
     return change
 
 
+@inlined
+def d_unite_ends(row, other, slot, parents):
+    """Unite the ends of an edge."""
+    d_unite(parents, row, other)
+
+
+d_walk_ends = walk_edges(d_unite_ends)
+
+
 @njit(cache=True, nogil=True)
 def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, parents):
     """Unite the ends of all edges; the larger root is hooked under the smaller."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            rank = np.int64(ranks[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot):
-                    d_unite(parents, rows[rank], others[slot])
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    d_walk_ends(leaves, stored, pages, None, valid, parents)
 
 
 @njit(cache=True, nogil=True)

@@ -8,9 +8,9 @@ import numpy as np
 
 from dynstore.algorithms.community.cpu.triangles import k_count_forward
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
-from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
-from dynstore.stores.paged.layout import LEAF
+from dynstore.host_compiler import inlined, njit
+from dynstore.stores.paged.cpu import walk_edges
+from dynstore.stores.paged.layout import Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["count_arc_slots", "count_arcs", "count_triangles", "list_arc_slots", "list_arcs"]
 
 
-@njit
-def d_add_arc(row, other, ranks, low, high, keys, filled):
+@inlined
+def d_add_arc(row, other, slot, ranks, low, high, keys, filled):
     """Append the key of an edge of rows from ``low`` to ``high`` if it leads to a lower rank."""
     if low <= row < high and ranks[other] < ranks[row]:
         if filled[0] < keys.shape[0]:
             keys[filled[0]] = np.int64(ranks[row]) << 32 | np.int64(ranks[other])
         filled[0] += 1
+
+
+d_walk_arcs = walk_edges(d_add_arc)
 
 
 @njit(cache=True, nogil=True)
@@ -38,17 +41,18 @@ def k_list_arcs(
     filled,
 ):  # fmt: skip
     """Append the arcs of the edges of some rows."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            rank = np.int64(ranks_of_leaves[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot):
-                    d_add_arc(rows[rank], others[slot], ranks, low, high, keys, filled)
+    leaves, stored = Leaves(heads, bases, marks, ranks_of_leaves, rows), Stored(words, places, shift, page_bits)
+    d_walk_arcs(leaves, stored, pages, None, valid, ranks, low, high, keys, filled)
+
+
+@inlined
+def d_count_arc(row, other, slot, ranks, counts):
+    """Count an edge that is an arc of its row."""
+    if ranks[other] < ranks[row]:
+        counts[row] += 1
+
+
+d_walk_counts = walk_edges(d_count_arc)
 
 
 @njit(cache=True, nogil=True)
@@ -56,17 +60,8 @@ def k_count_arcs(
     heads, bases, marks, ranks_of_leaves, rows, words, places, shift, page_bits, valid, pages, ranks, counts
 ):  # fmt: skip
     """Add the number of arcs of each row."""
-    others = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
-            rank = np.int64(ranks_of_leaves[leaf])
-            for slot in range(LEAF):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                if d_has_bit(valid[leaf], slot) and ranks[others[slot]] < ranks[rows[rank]]:
-                    counts[rows[rank]] += 1
+    leaves, stored = Leaves(heads, bases, marks, ranks_of_leaves, rows), Stored(words, places, shift, page_bits)
+    d_walk_counts(leaves, stored, pages, None, valid, ranks, counts)
 
 
 @njit(cache=True, nogil=True)
@@ -74,15 +69,15 @@ def k_list_arc_slots(sources, indices, valid, ranks, low, high, keys, filled):
     """Append the arcs of the edges of some rows."""
     for slot in range(indices.shape[0]):
         if d_has_edge(valid, slot):
-            d_add_arc(sources[slot], indices[slot], ranks, low, high, keys, filled)
+            d_add_arc(sources[slot], indices[slot], slot, ranks, low, high, keys, filled)
 
 
 @njit(cache=True, nogil=True)
 def k_count_arc_slots(sources, indices, valid, ranks, counts):
     """Add the number of arcs of each row."""
     for slot in range(indices.shape[0]):
-        if d_has_edge(valid, slot) and ranks[indices[slot]] < ranks[sources[slot]]:
-            counts[sources[slot]] += 1
+        if d_has_edge(valid, slot):
+            d_count_arc(sources[slot], indices[slot], slot, ranks, counts)
 
 
 def list_arcs(packed: PagedRows, piece: Piece, arcs: Arcs) -> None:

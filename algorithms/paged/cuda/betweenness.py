@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_next_leaf, d_note_reads
+from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_note_reads
 from dynstore.algorithms.paged.cuda.sweeps import d_sum_rows
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_find_start, d_is_valid, d_open_leaf
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+from dynstore.stores.paged.cuda import d_find_row, d_find_start, d_is_valid, d_open_leaf, d_walk_active
+from dynstore.stores.paged.layout import LEAF, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.pairs import Backward, Forward
@@ -63,31 +63,59 @@ def d_count_edge(pairs, row, other, mask, depth):
     return found
 
 
+@device
+def d_count_leaf(leaves, stored, leaf, lane, totals, state):
+    """Add the paths of the rows of a leaf to the next level."""
+    valid, notes, pairs, masks, depth = state
+    mark = leaves.marks[leaf]
+    other = d_open_leaf(leaves, stored, leaf, mark, lane)
+    totals = d_add_reads(stored, leaf, leaves.heads[leaf], totals)
+    if d_is_valid(valid, leaf, lane):
+        row = d_find_row(leaves, leaf, mark, lane)
+        if d_count_edge(pairs, row, other, masks[row], depth):
+            notes[0] = 1
+    return totals
+
+
 @kernel
 def k_count_paths(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, turns, active, notes,
     num_searches, masks, levels, paths, depth, noted,
 ):  # fmt: skip
     """Warps stride over words of active leaves: add paths to the next level, see :func:`d_count_edge`."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     pairs = Pairs(num_searches, levels, paths)
-    totals = np.int64(0), np.int64(0)
-    word_bits = page_bits - LEAF_BITS
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
-        word = d_find_leaf(pages, word_bits, item)
-        bits = active[word] if word < active.shape[0] else np.uint32(0)
-        while bits != 0:  # the same in all lanes
-            leaf = word * 32 + d_next_leaf(bits)
-            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            totals = d_add_reads(stored, leaf, heads[leaf], totals)
-            if d_is_valid(valid, leaf, lane):
-                row = d_find_row(leaves, leaf, mark, lane)
-                if d_count_edge(pairs, row, other, masks[row], depth):
-                    notes[0] = 1
+    totals = d_walk_active(leaves, stored, pages, active, d_count_leaf, (valid, notes, pairs, masks, depth))
     d_note_reads(notes, noted, totals)
+
+
+@device
+def d_gather_search(pairs, row, other, wanted, gathered, depth, mark, search):
+    """Add up what the neighbours owe to the rows of a leaf in one search (atomic adds); all 32 lanes call."""
+    lane, value = d_lane(), 0.0
+    if wanted and pairs.levels[other * pairs.num_searches + search] == depth + 1:
+        value = pairs.values[other * pairs.num_searches + search]
+    total = d_sum_rows(value, d_find_start(mark, lane), lane)
+    is_last = lane == LEAF - 1 or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0
+    if is_last and total != 0.0:
+        cuda.atomic.add(gathered, row * pairs.num_searches + search, total)
+        cuda.atomic.add(pairs.values, row * pairs.num_searches + search, total)
+
+
+@device
+def d_gather_leaf(leaves, stored, leaf, lane, totals, state):
+    """Add what the next level owes to the rows of a leaf."""
+    valid, pairs, masks, gathered, depth = state
+    mark = leaves.marks[leaf]
+    other = d_open_leaf(leaves, stored, leaf, mark, lane)
+    totals = d_add_reads(stored, leaf, leaves.heads[leaf], totals)
+    row = d_find_row(leaves, leaf, mark, lane)
+    mask = masks[row] if d_is_valid(valid, leaf, lane) else np.uint32(0)
+    for search in range(pairs.num_searches):
+        wanted = (mask >> np.uint32(search)) & np.uint32(1) != 0
+        if d_ballot(wanted) != 0:  # the same in all lanes
+            d_gather_search(pairs, row, other, wanted, gathered, depth, mark, search)
+    return totals
 
 
 @kernel
@@ -99,33 +127,9 @@ def k_gather_owed(
 
     Atomic adds: two a row and search of a leaf.
     """
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    totals = np.int64(0), np.int64(0)
-    word_bits = page_bits - LEAF_BITS
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
-        word = d_find_leaf(pages, word_bits, item)
-        bits = active[word] if word < active.shape[0] else np.uint32(0)
-        while bits != 0:  # the same in all lanes
-            leaf = word * 32 + d_next_leaf(bits)
-            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            totals = d_add_reads(stored, leaf, heads[leaf], totals)
-            row, start = d_find_row(leaves, leaf, mark, lane), d_find_start(mark, lane)
-            mask = masks[row] if d_is_valid(valid, leaf, lane) else np.uint32(0)
-            is_last = lane == LEAF - 1 or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0
-            for search in range(num_searches):
-                wanted = (mask >> np.uint32(search)) & np.uint32(1) != 0
-                if d_ballot(wanted) != 0:  # the same in all lanes
-                    value = 0.0
-                    if wanted and levels[other * num_searches + search] == depth + 1:
-                        value = owed[other * num_searches + search]
-                    total = d_sum_rows(value, start, lane)
-                    if is_last and total != 0.0:
-                        cuda.atomic.add(gathered, row * num_searches + search, total)
-                        cuda.atomic.add(owed, row * num_searches + search, total)
-    d_note_reads(notes, noted, totals)
+    state = valid, Pairs(num_searches, levels, owed), masks, gathered, depth
+    d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_gather_leaf, state))
 
 
 @kernel

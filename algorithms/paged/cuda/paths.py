@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_next_leaf, d_note_reads
+from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_note_reads
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, device, kernel
-from dynstore.cuda.warp import d_ballot, d_lane
+from dynstore.cuda.warp import d_ballot
 from dynstore.stores.paged.cuda import (
-    Column,
-    Leaves,
-    Stored,
-    d_find_leaf,
     d_find_row,
     d_is_valid,
     d_open_leaf,
     d_read_weight,
+    d_walk_active,
+    d_walk_leaves,
 )
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+from dynstore.stores.paged.layout import LEAF, Column, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -103,6 +101,27 @@ def d_push_tie(ties, row, other, weight, level):
         ties.notes[0] = 1
 
 
+@device
+def d_relax_leaf(leaves, stored, leaf, lane, totals, state):
+    """Shorten distances from rows of a leaf whose turn it is; weights are read of edges to vertices farther away."""
+    valid, column, turns, keys, pending, limit, turn, weight_lines = state
+    mark = leaves.marks[leaf]
+    other = d_open_leaf(leaves, stored, leaf, mark, lane)
+    row = d_find_row(leaves, leaf, mark, lane)
+    farther = d_is_valid(valid, leaf, lane) and turns[row] == turn
+    farther = farther and keys[row] < keys[other]
+    wanted = d_ballot(farther)
+    requests, sectors = d_add_reads(stored, leaf, leaves.heads[leaf], totals)
+    if wanted != 0:  # the same in all lanes
+        lines, parts = d_count_weights(np.uint32(wanted), weight_lines)
+        requests += lines
+        sectors += parts
+    if farther:
+        weight = d_read_weight(column, stored.page_bits, leaf, lane)
+        d_relax(keys, column.weights, pending, row, other, weight, limit)
+    return requests, sectors
+
+
 @kernel
 def k_relax_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
@@ -112,32 +131,20 @@ def k_relax_leaves(
 
     Only weights of edges to vertices farther away are read.
     """
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     column = Column(weights, weight_places, weight_shift)
-    totals = np.int64(0), np.int64(0)
-    word_bits = page_bits - LEAF_BITS
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
-        word = d_find_leaf(pages, word_bits, item)
-        bits = active[word] if word < active.shape[0] else np.uint32(0)
-        while bits != 0:  # the same in all lanes
-            leaf = word * 32 + d_next_leaf(bits)
-            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            row = d_find_row(leaves, leaf, mark, lane)
-            farther = d_is_valid(valid, leaf, lane) and turns[row] == turn
-            farther = farther and keys[row] < keys[other]
-            wanted = d_ballot(farther)
-            requests, sectors = d_add_reads(stored, leaf, heads[leaf], totals)
-            if wanted != 0:  # the same in all lanes
-                lines, parts = d_count_weights(np.uint32(wanted), weight_lines)
-                requests += lines
-                sectors += parts
-            totals = requests, sectors
-            if farther:
-                d_relax(keys, weights, pending, row, other, d_read_weight(column, page_bits, leaf, lane), limit)
-    d_note_reads(notes, noted, totals)
+    state = valid, column, turns, keys, pending, limit, turn, weight_lines
+    d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_relax_leaf, state))
+
+
+@device
+def d_offer_parent(leaves, slot, state):
+    """Keep the row of an edge as the smallest nearer parent of its other end."""
+    valid, column, page_bits, distances, unreached, parents = state
+    weight = d_read_weight(column, page_bits, slot.leaf, slot.lane)
+    if d_is_valid(valid, slot.leaf, slot.lane):
+        row = d_find_row(leaves, slot.leaf, slot.mark, slot.lane)
+        d_choose_nearer(distances, parents, row, slot.other, weight, unreached)
 
 
 @kernel
@@ -146,18 +153,24 @@ def k_choose_nearer(
     weight_shift, distances, unreached, parents,
 ):  # fmt: skip
     """Warps stride over leaves: keep the smallest nearer parent of each vertex, see :func:`d_choose_nearer`."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     column = Column(weights, weight_places, weight_shift)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            weight = d_read_weight(column, page_bits, leaf, lane)
-            if d_is_valid(valid, leaf, lane):
-                row = d_find_row(leaves, leaf, mark, lane)
-                d_choose_nearer(distances, parents, row, other, weight, unreached)
+    state = valid, column, page_bits, distances, unreached, parents
+    d_walk_leaves(leaves, stored, pages, d_offer_parent, state)
+
+
+@device
+def d_push_tied_leaf(leaves, stored, leaf, lane, totals, state):
+    """Find parents over edges of length 0 in a leaf, from rows of a level."""
+    valid, column, ties, level, weight_lines = state
+    mark = leaves.marks[leaf]
+    other = d_open_leaf(leaves, stored, leaf, mark, lane)
+    weight = d_read_weight(column, stored.page_bits, leaf, lane)
+    totals = d_add_weighted(stored, leaf, leaves.heads[leaf], totals, weight_lines)
+    row = d_find_row(leaves, leaf, mark, lane)
+    if d_is_valid(valid, leaf, lane) and ties.levels[row] == level:
+        d_push_tie(ties, row, other, weight, level)
+    return totals
 
 
 @kernel
@@ -166,25 +179,10 @@ def k_push_ties(
     weight_shift, levels, active, notes, distances, parents, level, weight_lines, noted,
 ):  # fmt: skip
     """Warps stride over words of active leaves: parents over edges of length 0, see :func:`d_push_tie`."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     column, ties = Column(weights, weight_places, weight_shift), Ties(levels, notes, distances, parents)
-    totals = np.int64(0), np.int64(0)
-    word_bits = page_bits - LEAF_BITS
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
-        word = d_find_leaf(pages, word_bits, item)
-        bits = active[word] if word < active.shape[0] else np.uint32(0)
-        while bits != 0:  # the same in all lanes
-            leaf = word * 32 + d_next_leaf(bits)
-            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            weight = d_read_weight(column, page_bits, leaf, lane)
-            totals = d_add_weighted(stored, leaf, heads[leaf], totals, weight_lines)
-            row = d_find_row(leaves, leaf, mark, lane)
-            if d_is_valid(valid, leaf, lane) and levels[row] == level:
-                d_push_tie(ties, row, other, weight, level)
-    d_note_reads(notes, noted, totals)
+    state = valid, column, ties, level, weight_lines
+    d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_push_tied_leaf, state))
 
 
 @kernel

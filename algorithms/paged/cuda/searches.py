@@ -10,8 +10,8 @@ from dynstore.algorithms.paged.cuda.slots import push_slots
 from dynstore.algorithms.paged.states import BEGINNING, CONTINUING, FRONTIER, UNREACHED
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_sum_lanes
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_is_valid, d_open_leaf
-from dynstore.stores.paged.layout import LEAF_BITS, START_AT, WIDTH_MASK
+from dynstore.stores.paged.cuda import d_find_row, d_is_valid, d_open_leaf, d_walk_active
+from dynstore.stores.paged.layout import START_AT, WIDTH_MASK, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "d_add_reads",
-    "d_next_leaf",
     "d_note_reads",
     "mark_leaves",
     "pull_leaves",
@@ -103,12 +102,6 @@ def k_mark_leaves(
 
 
 @device
-def d_next_leaf(bits):
-    """Return the lowest set bit of a word of leaves."""
-    return np.int64(cuda.ffs(np.uint32(bits))) - 1
-
-
-@device
 def d_add_reads(stored, leaf, head, totals):
     """Return the requests and sectors of all leaves that this warp has read, and of one more."""
     place = stored.places[leaf >> stored.page_bits] + (np.int64(head) >> START_AT)
@@ -132,6 +125,25 @@ def d_keep_parent(parents, other, row):
         cuda.atomic.min(parents, other, row)
 
 
+@device
+def d_push_leaf(leaves, stored, leaf, lane, totals, state):
+    """Reach the unreached neighbours of rows of the frontier in a leaf."""
+    valid, distances, notes, parents, depth = state
+    mark = leaves.marks[leaf]
+    other = d_open_leaf(leaves, stored, leaf, mark, lane)
+    totals = d_add_reads(stored, leaf, leaves.heads[leaf], totals)
+    if d_is_valid(valid, leaf, lane):
+        row = d_find_row(leaves, leaf, mark, lane)
+        if distances[row] == depth:
+            reached = int(distances[other])
+            if reached == UNREACHED:
+                distances[other] = depth + 1
+                notes[0] = 1
+            if reached > depth:
+                d_keep_parent(parents, other, row)
+    return totals
+
+
 @kernel
 def k_push_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
@@ -141,28 +153,8 @@ def k_push_leaves(
 
     Parents are also kept for vertices that another warp has reached at this level.
     """
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    totals = np.int64(0), np.int64(0)
-    word_bits = page_bits - LEAF_BITS
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
-        word = d_find_leaf(pages, word_bits, item)
-        bits = active[word] if word < active.shape[0] else np.uint32(0)
-        while bits != 0:  # the same in all lanes
-            leaf = word * 32 + d_next_leaf(bits)
-            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            totals = d_add_reads(stored, leaf, heads[leaf], totals)
-            if d_is_valid(valid, leaf, lane):
-                row = d_find_row(leaves, leaf, mark, lane)
-                if distances[row] == depth:
-                    reached = int(distances[other])
-                    if reached == UNREACHED:
-                        distances[other] = depth + 1
-                        notes[0] = 1
-                    if reached > depth:
-                        d_keep_parent(parents, other, row)
+    totals = d_walk_active(leaves, stored, pages, active, d_push_leaf, (valid, distances, notes, parents, depth))
     d_note_reads(notes, noted, totals)
 
 
@@ -173,6 +165,25 @@ def d_is_open(distances, parents, row, base, depth):
     return reached == UNREACHED or (reached == depth + 1 and parents.shape[0] > 0 and np.int64(base) < parents[row])
 
 
+@device
+def d_pull_leaf(leaves, stored, leaf, lane, totals, state):
+    """Reach rows of a leaf with a neighbour in the frontier; the leaf is not read if nothing would follow."""
+    valid, distances, notes, parents, depth, kind = state
+    mark = leaves.marks[leaf]
+    row = d_find_row(leaves, leaf, mark, lane)
+    begins = mark & (np.uint32(0xFFFFFFFF) >> np.uint32(31 - lane)) != 0
+    is_open = begins == (kind == BEGINNING) and d_is_valid(valid, leaf, lane)
+    is_open = is_open and d_is_open(distances, parents, row, leaves.bases[leaf], depth)
+    if d_ballot(is_open) != 0:
+        other = d_open_leaf(leaves, stored, leaf, mark, lane)
+        totals = d_add_reads(stored, leaf, leaves.heads[leaf], totals)
+        if is_open and distances[other] == depth:
+            distances[row] = depth + 1
+            notes[0] = 1
+            d_keep_parent(parents, row, other)
+    return totals
+
+
 @kernel
 def k_pull_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
@@ -180,31 +191,11 @@ def k_pull_leaves(
 ):  # fmt: skip
     """Warps stride over words of active leaves: reach rows with a neighbour in the frontier.
 
-    The rows are those that begin in a leaf, or the one that goes on there. A leaf is not read if nothing would follow.
+    The rows are those that begin in a leaf, or the one that goes on there.
     """
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    totals = np.int64(0), np.int64(0)
-    word_bits = page_bits - LEAF_BITS
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
-        word = d_find_leaf(pages, word_bits, item)
-        bits = active[word] if word < active.shape[0] else np.uint32(0)
-        while bits != 0:  # the same in all lanes
-            leaf = word * 32 + d_next_leaf(bits)
-            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
-            mark = marks[leaf]
-            row = d_find_row(leaves, leaf, mark, lane)
-            begins = mark & (np.uint32(0xFFFFFFFF) >> np.uint32(31 - lane)) != 0
-            is_open = begins == (kind == BEGINNING) and d_is_valid(valid, leaf, lane)
-            is_open = is_open and d_is_open(distances, parents, row, bases[leaf], depth)
-            if d_ballot(is_open) != 0:
-                other = d_open_leaf(leaves, stored, leaf, mark, lane)
-                totals = d_add_reads(stored, leaf, heads[leaf], totals)
-                if is_open and distances[other] == depth:
-                    distances[row] = depth + 1
-                    notes[0] = 1
-                    d_keep_parent(parents, row, other)
-    d_note_reads(notes, noted, totals)
+    state = valid, distances, notes, parents, depth, kind
+    d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_pull_leaf, state))
 
 
 def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:

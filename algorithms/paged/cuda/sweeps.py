@@ -13,19 +13,16 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane, d_shuffle_up
 from dynstore.stores.paged.cuda import (
-    Column,
-    Leaves,
-    Stored,
     d_decode_leaf,
     d_fetch_leaf,
     d_find_leaf,
     d_find_row,
     d_find_start,
     d_is_valid,
-    d_open_leaf,
     d_read_weight,
+    d_walk_leaves,
 )
-from dynstore.stores.paged.layout import LEAF
+from dynstore.stores.paged.layout import LEAF, Column, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.link_analysis.cuda.iterations import Step
@@ -46,55 +43,27 @@ def d_sum_rows(value, start, lane):
     return value
 
 
-@kernel
-def k_sum_leaves(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, shares, sums
-):  # fmt: skip
+@device
+def d_read_one(column, page_bits, leaf, lane):
+    """Return what an edge counts without weights."""
+    return 1.0
+
+
+@device
+def d_add_shares(leaves, stored, pages, valid, column, read, state):
     """Warps stride over leaves: add the shares of the neighbours to the sums of their rows, an atomic add a row.
 
-    A leaf is fetched while the one before is worked on, so that their reads overlap.
+    Each share counts as often as ``read(column, page_bits, leaf, lane)`` says. A leaf is fetched with what it returns
+    while the one before is worked on, so that their reads overlap.
     """
-    lane = d_lane()
-    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    shares, sums = state
+    lane, last, page_bits = d_lane(), leaves.heads.shape[0] - 1, stored.page_bits
     item, stride, num_items = int(cuda.grid(1)) >> 5, int(cuda.gridsize(1)) >> 5, pages.shape[0] << page_bits
     if item >= num_items:  # the same in all lanes
         return
     coming = d_find_leaf(pages, page_bits, item)
     coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
-    while item < num_items:
-        leaf, head, base, mark, word = coming, coming_head, coming_base, coming_mark, coming_word
-        item += stride
-        if item < num_items:
-            coming = d_find_leaf(pages, page_bits, item)
-            coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
-        if leaf < heads.shape[0]:
-            other = d_decode_leaf(head, base, mark, word, lane)
-            share = 0.0
-            if d_is_valid(valid, leaf, lane):
-                share = np.float64(shares[other])
-            total = d_sum_rows(share, d_find_start(mark, lane), lane)
-            if lane == LEAF - 1 or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0:
-                cuda.atomic.add(sums, d_find_row(leaves, leaf, mark, lane), total)
-
-
-@kernel
-def k_sum_weighted_leaves(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
-    weight_shift, shares, sums,
-):  # fmt: skip
-    """Warps stride over leaves: as :func:`k_sum_leaves`, each share times its weight.
-
-    A leaf's weights are fetched with its words.
-    """
-    lane = d_lane()
-    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column, last = Column(weights, weight_places, weight_shift), heads.shape[0] - 1
-    item, stride, num_items = int(cuda.grid(1)) >> 5, int(cuda.gridsize(1)) >> 5, pages.shape[0] << page_bits
-    if item >= num_items:  # the same in all lanes
-        return
-    coming = d_find_leaf(pages, page_bits, item)
-    coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
-    coming_weight = d_read_weight(column, page_bits, min(coming, last), lane)
+    coming_weight = read(column, page_bits, min(coming, last), lane)
     while item < num_items:
         leaf, head, base, mark, word = coming, coming_head, coming_base, coming_mark, coming_word
         weight = coming_weight
@@ -102,8 +71,8 @@ def k_sum_weighted_leaves(
         if item < num_items:
             coming = d_find_leaf(pages, page_bits, item)
             coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
-            coming_weight = d_read_weight(column, page_bits, min(coming, last), lane)
-        if leaf < heads.shape[0]:
+            coming_weight = read(column, page_bits, min(coming, last), lane)
+        if leaf < leaves.heads.shape[0]:
             other = d_decode_leaf(head, base, mark, word, lane)
             share = 0.0
             if d_is_valid(valid, leaf, lane):
@@ -114,37 +83,59 @@ def k_sum_weighted_leaves(
 
 
 @kernel
+def k_sum_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, shares, sums):
+    """Warps stride over leaves: add the shares of the neighbours to the sums of their rows (atomic adds)."""
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    d_add_shares(leaves, stored, pages, valid, None, d_read_one, (shares, sums))
+
+
+@kernel
+def k_sum_weighted_leaves(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
+    weight_shift, shares, sums,
+):  # fmt: skip
+    """Warps stride over leaves: as :func:`k_sum_leaves`, each share times its weight."""
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column = Column(weights, weight_places, weight_shift)
+    d_add_shares(leaves, stored, pages, valid, column, d_read_weight, (shares, sums))
+
+
+@device
+def d_add_tail(leaves, slot, state):
+    """Add the weight of an edge to the sum of its tail (atomic add)."""
+    valid, column, page_bits, sums = state
+    weight = d_read_weight(column, page_bits, slot.leaf, slot.lane)
+    if d_is_valid(valid, slot.leaf, slot.lane):
+        cuda.atomic.add(sums, slot.other, np.float64(weight))
+
+
+@kernel
 def k_sum_tails(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
     weight_shift, sums,
 ):  # fmt: skip
     """Warps stride over leaves: add the weights of edges to the sums of their tails, the neighbours (atomic adds)."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     column = Column(weights, weight_places, weight_shift)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            other = d_open_leaf(leaves, stored, leaf, marks[leaf], lane)
-            weight = d_read_weight(column, page_bits, leaf, lane)
-            if d_is_valid(valid, leaf, lane):
-                cuda.atomic.add(sums, other, np.float64(weight))
+    d_walk_leaves(leaves, stored, pages, d_add_tail, (valid, column, page_bits, sums))
+
+
+@device
+def d_unite_ends(leaves, slot, state):
+    """Unite the ends of an edge."""
+    valid, parents = state
+    if d_is_valid(valid, slot.leaf, slot.lane):
+        row = d_find_row(leaves, slot.leaf, slot.mark, slot.lane)
+        first, second = int(parents[row]), int(parents[slot.other])
+        if first != second:
+            d_unite(parents, first, second)
 
 
 @kernel
 def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, parents):
     """Warps stride over leaves: unite the ends of all edges; atomics as in :func:`d_unite`."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            if d_is_valid(valid, leaf, lane):
-                first, second = int(parents[d_find_row(leaves, leaf, mark, lane)]), int(parents[other])
-                if first != second:
-                    d_unite(parents, first, second)
+    d_walk_leaves(leaves, stored, pages, d_unite_ends, (valid, parents))
 
 
 def pagerank(

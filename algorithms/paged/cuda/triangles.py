@@ -11,8 +11,8 @@ from dynstore.algorithms.community.cuda.orientation import sort_arcs
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_is_valid, d_open_leaf
-from dynstore.stores.paged.layout import LEAF
+from dynstore.stores.paged.cuda import d_find_row, d_is_valid, d_walk_leaves
+from dynstore.stores.paged.layout import LEAF, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -40,26 +40,38 @@ def d_append_key(keys, filled, key, lane, wanted):
         keys[place] = key
 
 
+@device
+def d_append_arc(leaves, slot, state):
+    """Append the arc of an edge of rows from ``low`` to ``high``."""
+    valid, ranks, low, high, keys, filled = state
+    leaf, mark, lane, other = slot
+    row = d_find_row(leaves, leaf, mark, lane)
+    key = np.int64(0)
+    wanted = low <= row and row < high and d_is_valid(valid, leaf, lane)
+    if wanted:
+        key = np.int64(ranks[row]) << 32 | np.int64(ranks[other])
+        wanted = ranks[other] < ranks[row]
+    d_append_key(keys, filled, key, lane, wanted)
+
+
 @kernel
 def k_list_arcs(
     heads, bases, marks, ranks_of_leaves, rows, words, places, shift, page_bits, valid, pages, ranks, low, high, keys,
     filled,
 ):  # fmt: skip
     """Warps stride over leaves: append the arcs of the edges of rows from ``low`` to ``high``."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks_of_leaves, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            row = d_find_row(leaves, leaf, mark, lane)
-            wanted = False
-            key = np.int64(0)
-            if low <= row and row < high and d_is_valid(valid, leaf, lane):
-                key = np.int64(ranks[row]) << 32 | np.int64(ranks[other])
-                wanted = ranks[other] < ranks[row]
-            d_append_key(keys, filled, key, lane, wanted)
+    d_walk_leaves(leaves, stored, pages, d_append_arc, (valid, ranks, low, high, keys, filled))
+
+
+@device
+def d_count_arc(leaves, slot, state):
+    """Count an edge that is an arc of its row (atomic add)."""
+    valid, ranks, counts = state
+    if d_is_valid(valid, slot.leaf, slot.lane):
+        row = d_find_row(leaves, slot.leaf, slot.mark, slot.lane)
+        if ranks[slot.other] < ranks[row]:
+            cuda.atomic.add(counts, row, np.int64(1))
 
 
 @kernel
@@ -67,17 +79,8 @@ def k_count_arcs(
     heads, bases, marks, ranks_of_leaves, rows, words, places, shift, page_bits, valid, pages, ranks, counts
 ):  # fmt: skip
     """Warps stride over leaves: add the number of arcs of each row (atomic adds)."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks_of_leaves, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            if d_is_valid(valid, leaf, lane):
-                row = d_find_row(leaves, leaf, mark, lane)
-                if ranks[other] < ranks[row]:
-                    cuda.atomic.add(counts, row, np.int64(1))
+    d_walk_leaves(leaves, stored, pages, d_count_arc, (valid, ranks, counts))
 
 
 @kernel

@@ -254,7 +254,6 @@ class GraphView(LocalGraph):
         raise InputTypeError(f"{type(self).__name__}: a view cannot be pickled or copied; use its copy()")
 
     def number_of_edges(self) -> int:
-        """Return the number of edges; an edge of an undirected view counts once."""
         self.number_of_vertices()  # raises where the view cannot be read any more
         return super().number_of_edges()
 

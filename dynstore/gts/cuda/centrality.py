@@ -11,14 +11,17 @@ from dynstore.gts.cuda.pages import (
     d_read_neighbor,
     d_share_pages,
     d_vertex_of,
+    d_walk_large,
+    d_walk_small,
 )
 
 __all__ = ["COUNT_PATHS", "GATHER"]
 
 
 @device
-def d_extend(pages, begin, i, next_pages, level, levels, paths, vertex):
+def d_extend(pages, begin, size, i, vertex, state):
     """Visit a neighbour as a breadth-first search does; add to its number of shortest paths (atomic add)."""
+    next_pages, level, levels, paths = state
     pid, other = d_read_neighbor(pages, begin, i)
     reached = levels[other]
     if reached > level + 1:
@@ -28,21 +31,20 @@ def d_extend(pages, begin, i, next_pages, level, levels, paths, vertex):
         cuda.atomic.add(paths, other, paths[vertex])
 
 
+@device
+def d_is_of_level(pages, vertex, state):
+    """Choose the vertices of the level."""
+    _, level, levels, _ = state
+    return levels[vertex] == level
+
+
 @kernel
 def k_count_paths_small(
     words, first, count, lanes, starts, ranges, layout, next_pages, level, levels, paths
 ):  # fmt: skip
     """``lanes`` threads a vertex of this level. Atomics: see :func:`d_extend`."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    for page in range(share.page, count, share.step):
-        for slot in range(share.worker, d_num_slots(pages, page), share.workers):
-            vertex = d_vertex_of(pages, page, slot)
-            if levels[vertex] == level:
-                begin, size = d_find_list(pages, page, slot)
-                i = share.lane
-                while i < size:
-                    d_extend(pages, begin, i, next_pages, level, levels, paths, vertex)
-                    i += lanes
+    pages, state = d_open_pages(words, first, starts, ranges, layout), (next_pages, level, levels, paths)
+    d_walk_small(pages, count, lanes, d_is_of_level, d_extend, state)
 
 
 @kernel
@@ -50,13 +52,8 @@ def k_count_paths_large(
     words, first, count, lanes, starts, ranges, layout, next_pages, level, levels, paths
 ):  # fmt: skip
     """One thread a neighbour, if the page's vertex is of this level. Atomics: see :func:`d_extend`."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    for page in range(share.page, count, share.step):
-        vertex = d_vertex_of(pages, page, 0)
-        if levels[vertex] == level:
-            begin, size = d_find_list(pages, page, 0)
-            for i in range(share.thread, size, share.threads):
-                d_extend(pages, begin, i, next_pages, level, levels, paths, vertex)
+    pages, state = d_open_pages(words, first, starts, ranges, layout), (next_pages, level, levels, paths)
+    d_walk_large(pages, count, lanes, d_is_of_level, d_extend, state)
 
 
 @device

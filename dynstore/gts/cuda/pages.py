@@ -34,6 +34,8 @@ __all__ = [
     "d_read_weight",
     "d_share_pages",
     "d_vertex_of",
+    "d_walk_large",
+    "d_walk_small",
 ]
 
 
@@ -141,3 +143,33 @@ def d_mark_pages(next_pages, pages, pid):
         bit = np.uint32(1 << (each & 31))
         if next_pages[each >> 5] & bit == 0:
             cuda.atomic.or_(next_pages, each >> 5, bit)
+
+
+@device
+def d_walk_small(pages, count, lanes, chosen, visit, state):
+    """``lanes`` threads a vertex go through its neighbours, if it is chosen.
+
+    ``chosen(pages, vertex, state)`` says whether; then come ``visit(pages, begin, size, i, vertex, state)``.
+    """
+    share = d_share_pages(count, lanes)
+    for page in range(share.page, count, share.step):
+        for slot in range(share.worker, d_num_slots(pages, page), share.workers):
+            vertex = d_vertex_of(pages, page, slot)
+            if chosen(pages, vertex, state):
+                begin, size = d_find_list(pages, page, slot)
+                i = share.lane
+                while i < size:
+                    visit(pages, begin, size, i, vertex, state)
+                    i += lanes
+
+
+@device
+def d_walk_large(pages, count, lanes, chosen, visit, state):
+    """One thread a neighbour of the page's vertex, as :func:`d_walk_small`."""
+    share = d_share_pages(count, lanes)
+    for page in range(share.page, count, share.step):
+        vertex = d_vertex_of(pages, page, 0)
+        if chosen(pages, vertex, state):
+            begin, size = d_find_list(pages, page, 0)
+            for i in range(share.thread, size, share.threads):
+                visit(pages, begin, size, i, vertex, state)

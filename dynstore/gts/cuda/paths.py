@@ -14,6 +14,8 @@ from dynstore.gts.cuda.pages import (
     d_read_weight,
     d_share_pages,
     d_vertex_of,
+    d_walk_large,
+    d_walk_small,
 )
 
 if TYPE_CHECKING:
@@ -42,14 +44,21 @@ class Tree(NamedTuple):
 
 
 @device
-def d_relax(pages, begin, size, i, near, paths):
+def d_relax(pages, begin, size, i, vertex, paths):
     """Lower a neighbour's distance (atomic minimum); who lowers it marks its pages for the next round."""
+    near = paths.distances[vertex]
     pid, other = d_read_neighbor(pages, begin, i)
     distance = near + d_read_weight(pages, begin, size, i)
     if distance < paths.limit and distance < paths.distances[other]:
         if distance < cuda.atomic.min(paths.distances, other, distance):
             paths.turns[other] = paths.turn + 1
             d_mark_pages(paths.next_pages, pages, pid)
+
+
+@device
+def d_has_turn(pages, vertex, paths):
+    """Choose the vertices whose distance the last round has lowered."""
+    return paths.turns[vertex] == paths.turn
 
 
 @kernel
@@ -61,17 +70,8 @@ def k_relax_small(
     A distance that decreases meanwhile may be read before or after: its vertex has its turn in the next round, too.
     Atomics: see :func:`d_relax`.
     """
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
     paths = Paths(next_pages, turn, distances, turns, limit)
-    for page in range(share.page, count, share.step):
-        for slot in range(share.worker, d_num_slots(pages, page), share.workers):
-            vertex = d_vertex_of(pages, page, slot)
-            if turns[vertex] == turn:
-                begin, size = d_find_list(pages, page, slot)
-                i = share.lane
-                while i < size:
-                    d_relax(pages, begin, size, i, distances[vertex], paths)
-                    i += lanes
+    d_walk_small(d_open_pages(words, first, starts, ranges, layout), count, lanes, d_has_turn, d_relax, paths)
 
 
 @kernel
@@ -79,14 +79,8 @@ def k_relax_large(
     words, first, count, lanes, starts, ranges, layout, next_pages, turn, distances, turns, limit
 ):  # fmt: skip
     """One thread an edge, as :func:`k_relax_small`."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
     paths = Paths(next_pages, turn, distances, turns, limit)
-    for page in range(share.page, count, share.step):
-        vertex = d_vertex_of(pages, page, 0)
-        if turns[vertex] == turn:
-            begin, size = d_find_list(pages, page, 0)
-            for i in range(share.thread, size, share.threads):
-                d_relax(pages, begin, size, i, distances[vertex], paths)
+    d_walk_large(d_open_pages(words, first, starts, ranges, layout), count, lanes, d_has_turn, d_relax, paths)
 
 
 @device

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.gts.cuda.pages import (
-    d_find_list,
     d_mark_pages,
-    d_num_slots,
     d_open_pages,
     d_read_neighbor,
-    d_share_pages,
     d_vertex_of,
+    d_walk_large,
+    d_walk_small,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Search(NamedTuple):
 
 
 @device
-def d_visit(pages, begin, i, vertex, search):
+def d_visit(pages, begin, size, i, vertex, search):
     """Give a neighbour that was not reached the next level, and mark its pages; keep its smallest parent.
 
     All who write a level write the same one. A level beyond the next is that of a vertex that was not reached.
@@ -48,22 +47,19 @@ def d_visit(pages, begin, i, vertex, search):
             cuda.atomic.min(search.parents, place, vertex)
 
 
+@device
+def d_is_of_level(pages, vertex, search):
+    """Choose the vertices of the level."""
+    return search.levels[vertex] == search.level
+
+
 @kernel
 def k_search_small(
     words, first, count, lanes, starts, ranges, layout, next_pages, level, levels, parents
 ):  # fmt: skip
     """``lanes`` threads a vertex of this level visit its neighbours. Atomics: see :func:`d_visit`."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    search = Search(next_pages, level, 0, levels, parents)
-    for page in range(share.page, count, share.step):
-        for slot in range(share.worker, d_num_slots(pages, page), share.workers):
-            vertex = d_vertex_of(pages, page, slot)
-            if levels[vertex] == level:
-                begin, size = d_find_list(pages, page, slot)
-                i = share.lane
-                while i < size:
-                    d_visit(pages, begin, i, vertex, search)
-                    i += lanes
+    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, 0, levels, parents)
+    d_walk_small(pages, count, lanes, d_is_of_level, d_visit, search)
 
 
 @kernel
@@ -71,14 +67,21 @@ def k_search_large(
     words, first, count, lanes, starts, ranges, layout, next_pages, level, levels, parents
 ):  # fmt: skip
     """One thread a neighbour, if the page's vertex is of this level. Atomics: see :func:`d_visit`."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    search = Search(next_pages, level, 0, levels, parents)
-    for page in range(share.page, count, share.step):
-        vertex = d_vertex_of(pages, page, 0)
-        if levels[vertex] == level:
-            begin, size = d_find_list(pages, page, 0)
-            for i in range(share.thread, size, share.threads):
-                d_visit(pages, begin, i, vertex, search)
+    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, 0, levels, parents)
+    d_walk_large(pages, count, lanes, d_is_of_level, d_visit, search)
+
+
+@device
+def d_is_known_of_level(pages, vertex, state):
+    """Choose the vertices of the level among those of the pages."""
+    known, base, search = state
+    return known[vertex - base] == search.level
+
+
+@device
+def d_visit_from_chunk(pages, begin, size, i, vertex, state):
+    """Visit a neighbour, see :func:`d_visit`."""
+    d_visit(pages, begin, size, i, vertex, state[2])
 
 
 @kernel
@@ -86,18 +89,9 @@ def k_search_chunk_small(
     words, first, count, lanes, starts, ranges, layout, known, next_pages, level, low, levels, parents
 ):
     """As :func:`k_search_small`, for the vertices from ``low`` on; ``known``: levels of the vertices of these pages."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    search = Search(next_pages, level, low, levels, parents)
-    base = d_vertex_of(pages, 0, 0)
-    for page in range(share.page, count, share.step):
-        for slot in range(share.worker, d_num_slots(pages, page), share.workers):
-            vertex = d_vertex_of(pages, page, slot)
-            if known[vertex - base] == level:
-                begin, size = d_find_list(pages, page, slot)
-                i = share.lane
-                while i < size:
-                    d_visit(pages, begin, i, vertex, search)
-                    i += lanes
+    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, low, levels, parents)
+    state = known, d_vertex_of(pages, 0, 0), search
+    d_walk_small(pages, count, lanes, d_is_known_of_level, d_visit_from_chunk, state)
 
 
 @kernel
@@ -105,15 +99,9 @@ def k_search_chunk_large(
     words, first, count, lanes, starts, ranges, layout, known, next_pages, level, low, levels, parents
 ):
     """As :func:`k_search_large`, for the vertices from ``low`` on; ``known``: levels of the vertices of these pages."""
-    pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    search = Search(next_pages, level, low, levels, parents)
-    base = d_vertex_of(pages, 0, 0)
-    for page in range(share.page, count, share.step):
-        vertex = d_vertex_of(pages, page, 0)
-        if known[vertex - base] == level:
-            begin, size = d_find_list(pages, page, 0)
-            for i in range(share.thread, size, share.threads):
-                d_visit(pages, begin, i, vertex, search)
+    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, low, levels, parents)
+    state = known, d_vertex_of(pages, 0, 0), search
+    d_walk_large(pages, count, lanes, d_is_known_of_level, d_visit_from_chunk, state)
 
 
 SEARCH = k_search_small, k_search_large

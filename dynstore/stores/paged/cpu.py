@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore.host_compiler import njit
-from dynstore.stores.paged.layout import FILTER_BITS, FILTER_WORDS, LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
+from dynstore.host_compiler import inlined, njit
+from dynstore.stores.paged.layout import (
+    FILTER_BITS,
+    FILTER_WORDS,
+    LEAF,
+    LEAF_BITS,
+    START_AT,
+    VERBATIM,
+    WIDTH_MASK,
+    Leaves,
+    Stored,
+)
 from dynstore.typing import Array
 
 __all__ = [
     "add_to_filter",
     "d_find_bits",
     "d_find_place",
-    "d_find_weights",
+    "d_find_weight",
     "d_has_bit",
     "d_mix",
     "d_open_leaf",
@@ -21,17 +31,21 @@ __all__ = [
     "mark_starts",
     "measure_leaves",
     "read_lines",
+    "visit_edges",
+    "walk_edges",
+    "walk_leaves",
+    "walk_weighted",
     "write_bits",
 ]
 
 
-@njit
+@inlined
 def d_has_bit(word, slot):
     """Return whether the bit of a slot is set in a word of its leaf."""
     return (word >> np.uint32(slot)) & np.uint32(1) != 0
 
 
-@njit
+@inlined
 def d_count_bits(value):
     """Return the number of bits that a value of at least 0 needs."""
     bits = 0
@@ -41,20 +55,20 @@ def d_count_bits(value):
     return bits
 
 
-@njit
+@inlined
 def d_find_place(places, shift, page_bits, head, leaf):
     """Return where a leaf begins in an array that holds its page from word ``places[page] - shift`` on."""
     return places[leaf >> page_bits] - shift + np.int64(head >> np.uint32(START_AT))
 
 
-@njit
-def d_find_weights(weight_places, weight_shift, page_bits, leaf):
-    """Return where the weights of a leaf begin."""
-    within = leaf & ((1 << page_bits) - 1)
-    return weight_places[leaf >> page_bits] - weight_shift + (within << LEAF_BITS)
+@inlined
+def d_find_weight(column, page_bits, slot):
+    """Return where the weight of a slot is."""
+    page = slot >> (page_bits + LEAF_BITS)
+    return column.places[page] - column.shift + slot - (page << (page_bits + LEAF_BITS))
 
 
-@njit
+@inlined
 def d_open_leaf(words, place, head, base, mark, count, out):
     """Write the destinations of the first ``count`` slots of a leaf."""
     width = np.int64(head & np.uint32(WIDTH_MASK))
@@ -77,6 +91,75 @@ def d_open_leaf(words, place, head, base, mark, count, out):
         else:
             value += field + 1
         out[slot] = value
+
+
+def walk_leaves(visit):
+    """Make a walk over pages: ``d_walk(leaves, stored, pages, active, *state)``.
+
+    It decodes a leaf after the other, and calls ``visit(leaves, stored, leaf, others, *state)``; ``others``: the
+    destinations of its slots. ``active``: a bit for each leaf that is read, or None for all.
+
+    Kernels call the walk that was made for them: Numba keeps none on disk that passes a function on.
+    """
+
+    @njit
+    def d_walk(leaves, stored, pages, active, *state):
+        others = np.empty(LEAF, np.int64)
+        for page in pages:
+            for leaf in range(page << stored.page_bits, min((page + 1) << stored.page_bits, leaves.heads.shape[0])):
+                if active is None or d_has_bit(active[leaf >> 5], leaf & 31):
+                    head = leaves.heads[leaf]
+                    place = d_find_place(stored.places, stored.shift, stored.page_bits, head, leaf)
+                    d_open_leaf(stored.words, place, head, leaves.bases[leaf], leaves.marks[leaf], LEAF, others)
+                    visit(leaves, stored, leaf, others, *state)
+
+    return d_walk
+
+
+def visit_edges(visit):
+    """Make ``d_visit(leaves, leaf, others, bits, first, *state)``.
+
+    For the slots of a leaf whose bits are set it calls ``visit(row, other, first + number of the slot, *state)``.
+    """
+
+    @inlined
+    def d_visit(leaves, leaf, others, bits, first, *state):
+        mark, rank = leaves.marks[leaf], np.int64(leaves.ranks[leaf])
+        for slot in range(LEAF):
+            if slot > 0 and d_has_bit(mark, slot):
+                rank += 1
+            if d_has_bit(bits, slot):
+                visit(leaves.rows[rank], others[slot], first + slot, *state)
+
+    return d_visit
+
+
+def walk_edges(visit):
+    """Make a walk over edges: ``visit(row, other, slot, *more)``; its state: ``valid, *more``."""
+    d_visit = visit_edges(visit)
+
+    @inlined
+    def d_visit_valid(leaves, stored, leaf, others, valid, *more):
+        d_visit(leaves, leaf, others, valid[leaf], leaf << LEAF_BITS, *more)
+
+    return walk_leaves(d_visit_valid)
+
+
+def walk_weighted(visit):
+    """Make a walk over edges: ``visit(row, other, weight, *more)``; its state: ``valid, column, *more``."""
+
+    @inlined
+    def d_read(row, other, place, weights, *more):
+        visit(row, other, weights[place], *more)
+
+    d_visit = visit_edges(d_read)
+
+    @inlined
+    def d_visit_weighted(leaves, stored, leaf, others, valid, column, *more):
+        first = d_find_weight(column, stored.page_bits, leaf << LEAF_BITS)
+        d_visit(leaves, leaf, others, valid[leaf], first, column.weights, *more)
+
+    return walk_leaves(d_visit_weighted)
 
 
 @njit(cache=True, nogil=True)
@@ -133,20 +216,31 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
                     words[place + (bit >> 5) + 1] |= np.uint32(pair >> np.uint64(32))
 
 
+@inlined
+def d_write_key(row, other, place, out):
+    """Write the row and the destination of an edge."""
+    out[place] = (np.int64(row) << 32) | other
+
+
+d_write_edges = visit_edges(d_write_key)
+
+
+@inlined
+def d_write_keys(leaves, stored, leaf, others, num_edges, first, out):
+    """Write the keys of a leaf; the last one may have fewer edges than slots."""
+    begin = leaf << LEAF_BITS
+    bits = np.uint32(0xFFFFFFFF) >> np.uint32(LEAF - min(LEAF, num_edges - begin))
+    d_write_edges(leaves, leaf, others, bits, begin - first, out)
+
+
+d_walk_keys = walk_leaves(d_write_keys)
+
+
 @njit(cache=True, nogil=True)
 def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
     """Write ``row << 32 | destination`` of some pages, each at its slots counted from ``first``."""
-    held = np.empty(LEAF, np.int64)
-    for page in pages:
-        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            begin, rank = leaf << LEAF_BITS, np.int64(ranks[leaf])
-            count = min(LEAF, num_edges - begin)
-            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
-            for slot in range(count):
-                if slot > 0 and d_has_bit(marks[leaf], slot):
-                    rank += 1
-                out[begin - first + slot] = (np.int64(rows[rank]) << 32) | held[slot]
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    d_walk_keys(leaves, stored, pages, None, num_edges, first, out)
 
 
 @njit(cache=True, nogil=True)
@@ -210,7 +304,7 @@ def write_bits(valid: Array, slots: Array, on: bool) -> None:
     k_write_bits(valid, slots, on)
 
 
-@njit
+@inlined
 def d_mix(bits):
     """Return 32 mixed bits of a number of 32 bits."""
     bits = ((bits ^ (bits >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
@@ -218,7 +312,7 @@ def d_mix(bits):
     return bits ^ (bits >> 15)
 
 
-@njit
+@inlined
 def d_find_bits(offsets, row, column, num_words):
     """Return the word of an edge in a filter, and its bits there (one may be another)."""
     begin = offsets[row]

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_max_lanes, d_shuffle, d_shuffle_up
-from dynstore.stores.paged.layout import FILTER_BITS, FILTER_WORDS, LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
+from dynstore.stores.paged.layout import (
+    FILTER_BITS,
+    FILTER_WORDS,
+    LEAF,
+    LEAF_BITS,
+    START_AT,
+    VERBATIM,
+    WIDTH_MASK,
+    Leaves,
+    Stored,
+)
 
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "Column",
-    "Leaves",
-    "Stored",
+    "Slot",
     "add_to_filter",
     "d_decode_leaf",
     "d_fetch_leaf",
@@ -29,6 +37,8 @@ __all__ = [
     "d_mix",
     "d_open_leaf",
     "d_read_weight",
+    "d_walk_active",
+    "d_walk_leaves",
     "decode_keys",
     "encode_leaves",
     "mark_starts",
@@ -38,31 +48,13 @@ __all__ = [
 ]
 
 
-class Leaves(NamedTuple):
-    """What the device knows of each leaf; see :class:`~dynstore.stores.paged.layout.PagedRows`."""
+class Slot(NamedTuple):
+    """What a lane has of a leaf that was opened; ``other``: the destination in slot ``lane``."""
 
-    heads: Array
-    bases: Array
-    marks: Array
-    ranks: Array
-    rows: Array
-
-
-class Stored(NamedTuple):
-    """Where pages lie: page p begins at ``words[places[p] - shift]``."""
-
-    words: Array
-    places: Array
-    shift: int
-    page_bits: int
-
-
-class Column(NamedTuple):
-    """Where weights lie: those of page p begin at ``weights[places[p] - shift]``."""
-
-    weights: Array
-    places: Array
-    shift: int
+    leaf: Any
+    mark: Any
+    lane: Any
+    other: Any
 
 
 @device
@@ -152,6 +144,41 @@ def d_open_leaf(leaves, stored, leaf, mark, lane):
     return d_decode_leaf(head, base, mark, word, lane)
 
 
+@device
+def d_walk_leaves(leaves, stored, pages, visit, state):
+    """Warps stride over the leaves of some pages: ``visit(leaves, slot, state)``, all 32 lanes, each with its slot."""
+    lane = d_lane()
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << stored.page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, stored.page_bits, item)
+        if leaf < leaves.heads.shape[0]:  # the same in all lanes
+            mark = leaves.marks[leaf]
+            visit(leaves, Slot(leaf, mark, lane, d_open_leaf(leaves, stored, leaf, mark, lane)), state)
+
+
+@device
+def d_next_leaf(bits):
+    """Return the lowest set bit of a word of leaves."""
+    return np.int64(cuda.ffs(np.uint32(bits))) - 1
+
+
+@device
+def d_walk_active(leaves, stored, pages, active, visit, state):
+    """Warps stride over words of active leaves; all 32 lanes call ``visit(leaves, stored, leaf, lane, totals, state)``.
+
+    It opens the leaf, or does not, and returns the totals of this warp with what it has read; so does the walk.
+    """
+    lane, totals = d_lane(), (np.int64(0), np.int64(0))
+    word_bits = stored.page_bits - LEAF_BITS
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
+        word = d_find_leaf(pages, word_bits, item)
+        bits = active[word] if word < active.shape[0] else np.uint32(0)
+        while bits != 0:  # the same in all lanes
+            leaf = word * 32 + d_next_leaf(bits)
+            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
+            totals = visit(leaves, stored, leaf, lane, totals, state)
+    return totals
+
+
 @kernel
 def k_mark_starts(starts, marks):
     """One thread a row with edges: set the bit of its first slot (atomic or)."""
@@ -230,19 +257,21 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
             words[place + lane] = np.uint32(word & np.uint64(0xFFFFFFFF))
 
 
+@device
+def d_write_key(leaves, slot, state):
+    """Write the row and the destination of a slot, if it has an edge."""
+    num_edges, first, out = state
+    place = (slot.leaf << LEAF_BITS) + slot.lane
+    if place < num_edges:
+        row = d_find_row(leaves, slot.leaf, slot.mark, slot.lane)
+        out[place - first] = (row << np.int64(32)) | slot.other
+
+
 @kernel
 def k_decode_keys(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
     """Warps stride over the leaves of some pages: write the edges' rows and destinations, from slot ``first`` on."""
-    lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:
-            mark = marks[leaf]
-            value = d_open_leaf(leaves, stored, leaf, mark, lane)
-            slot = (leaf << LEAF_BITS) + lane
-            if slot < num_edges:
-                out[slot - first] = (d_find_row(leaves, leaf, mark, lane) << np.int64(32)) | value
+    d_walk_leaves(leaves, stored, pages, d_write_key, (num_edges, first, out))
 
 
 def mark_starts(starts: Array, marks: Array) -> None:

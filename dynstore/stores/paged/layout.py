@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,10 @@ __all__ = [
     "START_AT",
     "VERBATIM",
     "WIDTH_MASK",
+    "Column",
+    "Leaves",
     "PagedRows",
+    "Stored",
 ]
 
 # Slots of a leaf.
@@ -44,6 +47,33 @@ MIN_PAGE_BITS, MAX_PAGE_BITS = 5, 15
 FILTER_WORDS = 3
 # Bits of an edge in a filter; their places are six bits each of a hash of 32.
 FILTER_BITS = 5
+
+
+class Leaves(NamedTuple):
+    """What kernels know of each leaf; see :class:`PagedRows`."""
+
+    heads: Array
+    bases: Array
+    marks: Array
+    ranks: Array
+    rows: Array
+
+
+class Stored(NamedTuple):
+    """Where kernels find pages: page p begins at ``words[places[p] - shift]``."""
+
+    words: Array
+    places: Array
+    shift: int
+    page_bits: int
+
+
+class Column(NamedTuple):
+    """Where kernels find weights: those of page p begin at ``weights[places[p] - shift]``."""
+
+    weights: Array
+    places: Array
+    shift: int
 
 
 @dataclass(frozen=True)
@@ -116,9 +146,9 @@ class PagedRows:
         return full_words(self.backend, self.num_edges)
 
     @property
-    def leaves(self) -> tuple[Array, ...]:
-        """The arrays of leaves as kernels take them: heads, bases, marks, ranks, rows."""
-        return self.heads, self.bases, self.marks, self.ranks, self.rows
+    def leaves(self) -> Leaves:
+        """The arrays of leaves as kernels take them."""
+        return Leaves(self.heads, self.bases, self.marks, self.ranks, self.rows)
 
     def with_vertices(self, num_vertices: int) -> PagedRows:
         """Return the same rows, with empty rows after them."""

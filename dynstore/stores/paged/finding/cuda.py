@@ -11,8 +11,8 @@ from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, SUMS
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_bits, d_find_pair, d_is_valid, d_open_leaf
-from dynstore.stores.paged.layout import LEAF_BITS
+from dynstore.stores.paged.cuda import d_find_bits, d_find_pair, d_is_valid, d_open_leaf
+from dynstore.stores.paged.layout import LEAF_BITS, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
