@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
-__all__ = ["Answer"]
+__all__ = ["TrackedAnswer"]
 
 
-class Answer(ABC):
+class TrackedAnswer(ABC):
     """One answer's state, indexed by row number.
 
     Attributes

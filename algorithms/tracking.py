@@ -18,7 +18,7 @@ from dynstore.errors import InputError, InputTypeError
 from dynstore.locks import Lock
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.answers import Answer
+    from dynstore.algorithms.answers import TrackedAnswer
     from dynstore.backend import Timer
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
@@ -116,7 +116,7 @@ class Monitor:
     path: Path
     edge_visits: int
 
-    def __init__(self, G: DynamicGraph, name: str, answer: Answer) -> None:
+    def __init__(self, G: DynamicGraph, name: str, answer: TrackedAnswer) -> None:
         self.name = name
         self._graph, self._answer = G, answer
         self._lock = Lock()  # several threads may want the result
@@ -287,7 +287,7 @@ class Monitor:
         changes = log.num_edges if counted else size
         return Work(tuple(paths), changes, deletes, size, is_ready, answer.is_prepared)
 
-    def _compute_anew(self, answer: Answer, work: Work, path: Path, is_timed: bool) -> Timer | None:
+    def _compute_anew(self, answer: TrackedAnswer, work: Work, path: Path, is_timed: bool) -> Timer | None:
         if not is_timed:
             answer.recompute(path == "warm")
             return None
@@ -315,11 +315,11 @@ class Monitor:
         return anew if delta is None else "incremental"
 
 
-def _answer_class(name: str) -> type[Answer]:
+def _answer_class(name: str) -> type[TrackedAnswer]:
     """Return the class that brings the answer of this function up to date."""
     record = ALGORITHMS[name]
     module = importlib.import_module(f"dynstore.algorithms.{record.family}.tracked")
-    kind: type[Answer] = getattr(module, record.tracked or "")
+    kind: type[TrackedAnswer] = getattr(module, record.tracked or "")
     return kind
 
 

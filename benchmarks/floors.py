@@ -23,8 +23,8 @@ from dynstore.backend import get_backend
 from dynstore.bench.contestants import DeviceSlide, StoreRun, conversions
 from dynstore.bench.module_command import run_as_command
 from dynstore.bench.schema import make_document
-from dynstore.bench.stream import Stream, cut_stream, parse_batch
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.stream import SlidingStream, cut_stream, parse_batch
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.host_compiler import njit
 
@@ -46,9 +46,9 @@ copy_array: Callable[[np.ndarray, np.ndarray], None] = njit(cache=True)(_copy_ar
 class _Floors:
     """The contestants of one stream, and their times: (contestant, operation) -> ms of each repetition."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: SlidingStream) -> None:
         self.backend = get_backend("cpu")
-        self.watch = Stopwatch(self.backend)
+        self.watch = LapTimer(self.backend)
         self.stream = stream
         self.runs = {name: StoreRun(name, self.backend, True, False, {}) for name in STORES}
         self.key_sort = next(found for found in conversions(self.backend)[0] if found.name == "numpy-key-sort")
@@ -102,7 +102,7 @@ class _Floors:
         self.note_memory()
 
 
-def measure(stream: Stream) -> tuple[dict[tuple[str, str], list[float]], list[float]]:
+def measure(stream: SlidingStream) -> tuple[dict[tuple[str, str], list[float]], list[float]]:
     """Measure on a directed, unweighted stream; its first slide warms up.
 
     Returns

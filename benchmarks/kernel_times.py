@@ -20,11 +20,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
+from benchmarks.beside_cugraph.drop_in_window import DropInWindow, different_pairs
 from dynstore.backend import get_backend
 from dynstore.bench.module_command import run_as_command
 from dynstore.bench.schema import make_document
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 
@@ -79,9 +79,9 @@ def _passed_ms(backend: Backend, begin: Any, end: Any) -> float:
     return float(backend.xp.cuda.get_elapsed_time(begin, end)) if backend.on_gpu else (end - begin) * 1e3
 
 
-def _measure(backend: Backend, graph: DynamicGraph, window: Window, warm_ups: int, steps: int) -> Times:
+def _measure(backend: Backend, graph: DynamicGraph, window: DropInWindow, warm_ups: int, steps: int) -> Times:
     """Slide the window, alternately with and without events; the first steps warm up."""
-    times, watch = defaultdict[tuple[str, str], list[float]](list), Stopwatch(backend)
+    times, watch = defaultdict[tuple[str, str], list[float]](list), LapTimer(backend)
     for step in range(-warm_ups, 2 * steps):
         leaving, entering = window.advance()
         for operation, update, edges in (
@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
         slides = warm_ups + 2 * chosen.steps
         if not 0 < size * slides <= half:
             raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")
-        window = Window(src[: half + size * slides], dst[: half + size * slides], size, slides)
+        window = DropInWindow(src[: half + size * slides], dst[: half + size * slides], size, slides)
         graph = DynamicGraph(True, store=store, device=backend.name, max_vertices=1 << chosen.scale)
         graph.insert_edges(window.now())
         with quiet():

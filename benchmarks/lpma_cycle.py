@@ -39,7 +39,7 @@ WARM_UPS, REPEATS, ROUNDS, MORE = 2, 9, 3, 5
 DENSE = 0.80  # lpma's root_upper: here it grows
 
 
-class _Run:
+class _CycleRun:
     """One graph, and the edges to insert and delete."""
 
     def __init__(self, cycle: Cycle, store: str, strategy: str | None, count: int) -> None:
@@ -99,7 +99,7 @@ class Cycle:
     def warm_up(self) -> None:
         """Compile, and let the pool grow, with large batches; arrays grow and shrink."""
         for store, strategy in STORES:
-            run = _Run(self, store, strategy, self.half // 8)
+            run = _CycleRun(self, store, strategy, self.half // 8)
             for share in (16, 16, 16, 2):
                 run.insert(self.half // share)
                 run.delete(self.half // share)
@@ -107,7 +107,7 @@ class Cycle:
     def ordinary(self, size: int) -> None:
         """A. Ordinary batches: median (max)."""
         for store, strategy in STORES:
-            run = _Run(self, store, strategy, self.half)
+            run = _CycleRun(self, store, strategy, self.half)
             pairs, shown = [(run.insert(size)[1], run.delete(size)) for _ in range(WARM_UPS + REPEATS)], []
             for operation, values in zip(("insert", "delete"), zip(*pairs[WARM_UPS:], strict=True), strict=True):
                 self.note(run.name, operation, size, list(values))
@@ -118,7 +118,7 @@ class Cycle:
             if strategy == "bottom-up":
                 self._split(run, size)
 
-    def _split(self, run: _Run, size: int) -> None:
+    def _split(self, run: _CycleRun, size: int) -> None:
         """Show the times of sorting, planning and committing."""
         graph, rows = run.graph, []
         for _ in range(WARM_UPS + MORE):
@@ -135,7 +135,7 @@ class Cycle:
         """B. A batch that grows the array, those before and those after it; each row is a new graph."""
         for store, strategy in STORES[:3]:
             for number in range(ROUNDS):
-                run = _Run(self, store, strategy, self.half)
+                run = _CycleRun(self, store, strategy, self.half)
                 bulk = int(DENSE * run.num_slots) - self.half - 7 * size - size // 2
                 phases: dict[str, list[float]] = {"before": [], "growing": [], "after": []}
                 if 0 < bulk < self.num_edges - run.last:
@@ -160,7 +160,7 @@ class Cycle:
         """C. Batches in until the array grows, 5 more, then batches out until it shrinks."""
         totals = {}
         for store, strategy in STORES[1:]:
-            run = _Run(self, store, strategy, self.half)
+            run = _CycleRun(self, store, strategy, self.half)
             run.insert(size)
             times: dict[str, list[float]] = {"insert": [], "delete": []}
             more, grown, shrunk = MORE, 0.0, 0.0

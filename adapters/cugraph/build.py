@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.adapters.cugraph.edge_properties import named_columns
 from dynstore.adapters.cugraph.live_graph import live_graph_type
-from dynstore.adapters.cugraph.names import Columns
+from dynstore.adapters.cugraph.names import ColumnNames
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.backend import cuda_problem
@@ -128,7 +128,7 @@ def start_graph(
     )
     report = G.insert_edges(edges, *names, on_duplicate, default_weight)
     whole = np.dtype(dtypes[2]) if dtypes[2:] in (["int32"], ["int64"]) else None
-    shown = Columns(*names[:2], (names[2] or "weight") if weighted else None, whole)
+    shown = ColumnNames(*names[:2], (names[2] or "weight") if weighted else None, whole)
     _set_live(graph, G, shown.with_properties(edge_id, edge_type), None)
     return report
 
@@ -236,12 +236,12 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
         G.insert_vertices(options["vertices"])
     whole = None if weight is None or input_df[weight].dtype.kind != "i" else input_df[weight].dtype
     both_ways = not directed and len(input_df) >= G.snapshot().num_edges
-    shown = Columns(source, destination, weight, whole, both_ways).with_properties(edge_id, edge_type)
+    shown = ColumnNames(source, destination, weight, whole, both_ways).with_properties(edge_id, edge_type)
     _set_live(graph, G, shown, options["store_transposed"])
     graph._Impl.source_columns, graph._Impl.destination_columns = options["source"], options["destination"]
 
 
-def _set_live(graph: Any, G: DynamicGraph, columns: Columns, store_transposed: bool | None) -> None:
+def _set_live(graph: Any, G: DynamicGraph, columns: ColumnNames, store_transposed: bool | None) -> None:
     live = live_graph_type()(graph.graph_properties)
     live.show(G, columns, store_transposed)
     graph._Impl = live

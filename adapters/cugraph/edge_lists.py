@@ -21,7 +21,7 @@ from dynstore.adapters.libraries import require
 if TYPE_CHECKING:
     from types import FrameType
 
-    from dynstore.adapters.cugraph.names import Columns
+    from dynstore.adapters.cugraph.names import ColumnNames
     from dynstore.graph import DynamicGraph
 
 __all__ = ["WEIGHTS", "LightColumn", "LightFrame", "LiveEdgeList", "column_types", "is_read_by_cugraph", "weight_type"]
@@ -58,7 +58,7 @@ def _is_read_for_properties(frame: FrameType | None) -> bool:
     return False
 
 
-def weight_type(G: DynamicGraph, names: Columns) -> np.dtype:
+def weight_type(G: DynamicGraph, names: ColumnNames) -> np.dtype:
     """Return the type in which the weights of the current version are shown."""
     if names.weight_dtype is None:
         return G.weight_dtype
@@ -66,7 +66,7 @@ def weight_type(G: DynamicGraph, names: Columns) -> np.dtype:
     return shown
 
 
-def column_types(G: DynamicGraph, names: Columns) -> dict[str, Any]:
+def column_types(G: DynamicGraph, names: ColumnNames) -> dict[str, Any]:
     """Return the types of the columns of edges under the user's names."""
     ids = shown_ids(G)
     shown = ids.number_map.dtype if ids.strings is None else require(CALLER, "pandas").api.types.pandas_dtype("string")
@@ -156,7 +156,7 @@ class LightFrame(_Light):
 class LiveEdgeList:
     """The edges of a graph's current version under the names of cuGraph's classes."""
 
-    def __init__(self, G: DynamicGraph, names: Columns) -> None:
+    def __init__(self, G: DynamicGraph, names: ColumnNames) -> None:
         self._graph, self._names = G, names
         self.weights = G.is_weighted()
         self._kept: tuple[int, Any] | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynstore.adapters.cugraph.live_graph import live_graph_type
 from dynstore.adapters.cugraph.methods import set_methods
-from dynstore.adapters.cugraph.names import Columns
+from dynstore.adapters.cugraph.names import ColumnNames
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputTypeError, type_name
 from dynstore.graph import DynamicGraph
@@ -50,7 +50,7 @@ def as_cugraph(
     cugraph = require(CALLER, "cugraph")
     graph = cugraph.Graph(directed=G.is_directed())
     live = live_graph_type()(graph.graph_properties)
-    live.show(G, Columns(source, destination, weight if G.is_weighted() else None))
+    live.show(G, ColumnNames(source, destination, weight if G.is_weighted() else None))
     graph._Impl = live
     set_methods(graph)
     return graph

@@ -22,7 +22,7 @@ from dynstore.adapters.cugraph.edge_properties import (
     reads_properties,
 )
 from dynstore.adapters.cugraph.live_views import LiveViews, expand_rows
-from dynstore.adapters.cugraph.names import Columns
+from dynstore.adapters.cugraph.names import ColumnNames
 from dynstore.adapters.cugraph.number_maps import make_number_map
 from dynstore.adapters.cugraph.packed import PackedRows, kept_rows, packed_rows
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
@@ -46,14 +46,14 @@ class LiveGraph(LiveViews):
 
     _dynamic: DynamicGraph | None = None
     _properties: Any
-    _columns = Columns("source", "destination", None)
+    _columns = ColumnNames("source", "destination", None)
     _edges: LiveEdgeList | None = None
     _rebuilt: tuple[int, dict[tuple[bool, bool], Any]] | None = None
     _translation: tuple[ShownIds, Any] | None = None
     # The graph just returned to hasattr(), for the getattr() that follows.
     _offered: tuple[Caller, Any] | None = None
 
-    def show(self, G: DynamicGraph, columns: Columns, store_transposed: bool | None = None) -> None:
+    def show(self, G: DynamicGraph, columns: ColumnNames, store_transposed: bool | None = None) -> None:
         """Show ``G`` from now on.
 
         ``store_transposed`` is the user's choice, or None. With None cuGraph, which compares with True and False, does

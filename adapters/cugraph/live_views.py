@@ -18,7 +18,7 @@ from dynstore.adapters.libraries import require
 from dynstore.errors import InputError, LimitError
 
 if TYPE_CHECKING:
-    from dynstore.adapters.cugraph.names import Columns
+    from dynstore.adapters.cugraph.names import ColumnNames
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
@@ -57,7 +57,7 @@ def _kept_list(name: str) -> property:
 class LiveViews:
     """The methods of ``simpleGraphImpl`` that read edges and vertices."""
 
-    _columns: Columns
+    _columns: ColumnNames
     _properties: Any
     _sorted_nodes: tuple[Any, Any] | None = None
     # The places of strings in their order, by number.

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from dynstore.typing import Array
 
-__all__ = ["Columns"]
+__all__ = ["ColumnNames"]
 
 
-class Columns(NamedTuple):
+class ColumnNames(NamedTuple):
     """Names of the user's columns; ``weight`` is None for a graph without weights.
 
     ``weight_dtype``: the type of integer weights; edge lists keep it as long as all weights are whole numbers.
@@ -30,7 +30,7 @@ class Columns(NamedTuple):
     edge_id: str = EDGE_ID
     edge_type: str = EDGE_TYPE
 
-    def with_properties(self, edge_id: str | None, edge_type: str | None) -> Columns:
+    def with_properties(self, edge_id: str | None, edge_type: str | None) -> ColumnNames:
         """Return the same with the user's names of ids and types of edges, where there are some."""
         return self._replace(edge_id=edge_id or EDGE_ID, edge_type=edge_type or EDGE_TYPE)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dynstore.adapters.libraries import require
 
 if TYPE_CHECKING:
-    from dynstore.adapters.cugraph.names import Columns
+    from dynstore.adapters.cugraph.names import ColumnNames
     from dynstore.adapters.cugraph.shown import ShownIds
 
 __all__ = ["make_number_map"]
@@ -17,7 +17,7 @@ CALLER = "cugraph.Graph"
 SOURCE, DESTINATION = "src", "dst"
 
 
-def make_number_map(ids: ShownIds, columns: Columns) -> Any:
+def make_number_map(ids: ShownIds, columns: ColumnNames) -> Any:
     """Return a ``NumberMap`` between ids and numbers; integers, which cuGraph translates in C++, stand for themselves.
 
     For strings it is the one that ``cugraph.Graph`` would make. cuGraph's own map of integers has no table, so that

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 from dynstore.adapters.dask import ranks
-from dynstore.adapters.dask.ranks import Kept, Outcome, Place, Setup
+from dynstore.adapters.dask.ranks import ArrayPlace, Kept, RankOutcome, Setup
 from dynstore.adapters.libraries import require
 from dynstore.errors import DynstoreError, InputError, RankError
 
-__all__ = ["Batch", "Crew"]
+__all__ = ["Crew", "WorkerRows"]
 
 GRACE = 5.0  # seconds that ranks have to end once one has failed
 LOOK = 1.0  # seconds between two looks at which workers are there
@@ -26,7 +26,7 @@ PAUSE = 0.01  # seconds between two looks at what another client waits for
 _turn = threading.RLock()
 
 
-class Batch(NamedTuple):
+class WorkerRows(NamedTuple):
     """Rows that workers hold.
 
     Attributes
@@ -74,7 +74,7 @@ class Crew:
 
     # ------------------------------------------------------------------ begin and end
 
-    def find_places(self, caller: str, device: str) -> list[Place]:
+    def find_places(self, caller: str, device: str) -> list[ArrayPlace]:
         """Find out where each worker keeps arrays."""
         return self._all(caller, lambda address: self._run(address, ranks.find_place, device))
 
@@ -104,7 +104,7 @@ class Crew:
         caller: str,
         function: Callable[..., Any],
         *args: Any,
-        batches: Sequence[Batch | None] = (),
+        batches: Sequence[WorkerRows | None] = (),
         one: bool = False,
     ) -> list[Any]:
         """Call ``function(rank, *rows, *args)`` on all ranks, and return their results; of a frame, a :class:`Kept`.
@@ -126,7 +126,7 @@ class Crew:
         addresses = self.addresses[:1] if one else self.addresses
         name = f"result-{uuid4().hex}"
 
-        def start(address: str) -> Coroutine[Any, Any, Outcome]:
+        def start(address: str) -> Coroutine[Any, Any, RankOutcome]:
             rank = self.addresses.index(address)
             keys = [[] if batch is None else batch.keys[rank] for batch in batches]
             return self._run_and_register(address, (name, rank), function, args, keys)
@@ -156,7 +156,7 @@ class Crew:
                 raise future.exception()
 
     def call_frame(
-        self, caller: str, function: Callable[..., Any], *args: Any, batches: Sequence[Batch | None] = ()
+        self, caller: str, function: Callable[..., Any], *args: Any, batches: Sequence[WorkerRows | None] = ()
     ) -> tuple[Any, Any]:
         """Call a function that leaves a frame on each rank; return them as a Dask frame, and rank 0's ``more``."""
         parts: list[Kept] = self.call(caller, function, *args, batches=batches)
@@ -173,19 +173,19 @@ class Crew:
     async def _end_all(self) -> None:
         await asyncio.gather(*(_tell(self.client, ranks.end, (self._group,), address) for address in self.addresses))
 
-    async def _run(self, address: str, function: Callable[..., Any], *args: Any) -> Outcome:
+    async def _run(self, address: str, function: Callable[..., Any], *args: Any) -> RankOutcome:
         try:
-            found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+            found: RankOutcome = (await self.client.run(function, *args, workers=[address]))[address]
         except OSError:  # of the connection: the worker is lost
             raise
         except Exception as error:
             text = f"the worker {address} cannot read the call: {error}; wanted what modules that it has can read"
-            return Outcome(error=InputError(text))
+            return RankOutcome(error=InputError(text))
         return found
 
     async def _run_and_register(
         self, address: str, key: tuple[str, int], function: Callable[..., Any], args: Any, keys: Sequence[Sequence[Any]]
-    ) -> Outcome:
+    ) -> RankOutcome:
         """Call a function on a rank; let Dask know the frame that it leaves there.
 
         Dask frees the frame with its last future, also if other ranks fail and no user gets to see it.
@@ -196,12 +196,12 @@ class Crew:
         sizes = {key: outcome.value.nbytes}
         await self.client.scheduler.update_data(who_has={key: [address]}, nbytes=sizes, client=self.client.id)
         future = require("DaskGraph", "distributed").Future(key, self.client, state="memory")
-        return Outcome(outcome.value._replace(frame=future))
+        return RankOutcome(outcome.value._replace(frame=future))
 
     def _all(
         self,
         caller: str,
-        start: Callable[[str], Coroutine[Any, Any, Outcome]],
+        start: Callable[[str], Coroutine[Any, Any, RankOutcome]],
         addresses: Sequence[str] | None = None,
     ) -> list[Any]:
         with _turn:
@@ -213,8 +213,8 @@ class Crew:
         return [outcome.value for outcome in outcomes]
 
     async def _gather(
-        self, caller: str, start: Callable[[str], Coroutine[Any, Any, Outcome]], addresses: Sequence[str]
-    ) -> list[Outcome]:
+        self, caller: str, start: Callable[[str], Coroutine[Any, Any, RankOutcome]], addresses: Sequence[str]
+    ) -> list[RankOutcome]:
         """Wait for one call on all ranks; end it on all if one of them is lost, or does not come."""
         await self._look(caller)
         tasks = {asyncio.ensure_future(start(address)): address for address in addresses}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dynstore.adapters.dask.crew import Batch, Crew
+from dynstore.adapters.dask.crew import Crew, WorkerRows
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError
 from dynstore.input.forms import WEIGHT, check_form, open_edges
@@ -21,7 +21,7 @@ def is_dask_frame(edges: Any) -> bool:
     return hasattr(edges, "__dask_graph__") and hasattr(edges, "npartitions") and hasattr(edges, "columns")
 
 
-def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> Batch | None:
+def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> WorkerRows | None:
     """Find or bring a batch to workers; return what each rank reads of it, or None if there is none.
 
     Partitions of a Dask frame stay where they are: each goes to the rank on its worker. Those that are not ready are
@@ -40,10 +40,10 @@ def lay_batch(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence
     edges = open_edges(caller, edges)
     check_form(caller, edges)
     future = crew.bring(caller, edges)
-    return Batch([future], [[future.key], *([] for _ in crew.addresses[1:])])
+    return WorkerRows([future], [[future.key], *([] for _ in crew.addresses[1:])])
 
 
-def _place_partitions(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> Batch:
+def _place_partitions(caller: str, crew: Crew, watch: Watch, edges: Any, names: Sequence[str | None]) -> WorkerRows:
     """Give each partition of a frame to a rank, once it is computed."""
     futures = ready_partitions(caller, crew.client, edges)
     if futures is None:
@@ -59,7 +59,7 @@ def _place_partitions(caller: str, crew: Crew, watch: Watch, edges: Any, names: 
     for future in futures:
         on = [rank for rank, address in enumerate(crew.addresses) if address in holders[future.key]]
         (keys[on[0]] if on else min(keys, key=len)).append(future.key)
-    return Batch(futures, keys)
+    return WorkerRows(futures, keys)
 
 
 def _check_cluster(caller: str, client: Any, future: Any) -> None:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from dynstore.typing import Device
 
 __all__ = [
+    "ArrayPlace",
     "Kept",
-    "Outcome",
-    "Place",
     "Rank",
+    "RankOutcome",
     "Setup",
     "call",
     "end",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-class Outcome(NamedTuple):
+class RankOutcome(NamedTuple):
     """What a call returned on one rank, or its error."""
 
     value: Any = None
@@ -69,7 +69,7 @@ class Kept(NamedTuple):
     nbytes: int = 0
 
 
-class Place(NamedTuple):
+class ArrayPlace(NamedTuple):
     """Where a worker keeps arrays.
 
     Attributes
@@ -143,12 +143,12 @@ def _find(address: str, group: str) -> Rank:
     return rank
 
 
-async def _on_thread(thread: Any, function: Callable[[], Any]) -> Outcome:
+async def _on_thread(thread: Any, function: Callable[[], Any]) -> RankOutcome:
     """Call a function on a thread, and return what comes of it; Dask would log errors."""
     try:
-        return Outcome(await asyncio.get_running_loop().run_in_executor(thread, function))
+        return RankOutcome(await asyncio.get_running_loop().run_in_executor(thread, function))
     except Exception as error:
-        return Outcome(error=_portable(error))
+        return RankOutcome(error=_portable(error))
 
 
 def _portable(error: Exception) -> Exception:
@@ -162,27 +162,27 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-async def find_place(device: Device) -> Outcome:
+async def find_place(device: Device) -> RankOutcome:
     """Find out where a worker would keep arrays."""
 
-    def find() -> Place:
+    def find() -> ArrayPlace:
         import socket
 
         backend = get_backend(device)
         if not backend.on_gpu:
-            return Place(backend.name, None)
+            return ArrayPlace(backend.name, None)
         cupy = require("DaskGraph", "cupy")
-        return Place(backend.name, f"{socket.gethostname()}, {cupy.cuda.Device().pci_bus_id}")
+        return ArrayPlace(backend.name, f"{socket.gethostname()}, {cupy.cuda.Device().pci_bus_id}")
 
     return await _on_thread(None, find)
 
 
-async def make_identifier() -> Outcome:
+async def make_identifier() -> RankOutcome:
     """Make what NCCL's ranks need to find each other; rank 0 does."""
     return await _on_thread(None, new_identifier)
 
 
-async def open_rank(setup: Setup, dask_worker: Any) -> Outcome:
+async def open_rank(setup: Setup, dask_worker: Any) -> RankOutcome:
     """Make the rank of a worker and its connection. All ranks do, before any makes its part of the graph."""
     dask_worker.handlers[DELIVER] = _deliver_to(dask_worker.address)
     rank = _ranks[dask_worker.address, setup.group] = Rank()
@@ -220,7 +220,7 @@ async def call(
     batches: Sequence[Sequence[Any]],
     result: Any,
     dask_worker: Any,
-) -> Outcome:
+) -> RankOutcome:
     """Call a function of the rank, the rows of each batch and other arguments on the rank's thread.
 
     Parameters
@@ -234,13 +234,13 @@ async def call(
         rank = _find(dask_worker.address, group)
         parts = [await _read(dask_worker, keys) for keys in batches]
     except Exception as error:
-        return Outcome(error=_portable(error))
+        return RankOutcome(error=_portable(error))
     outcome = await _on_thread(rank.thread, lambda: function(rank, *map(_join, parts), *args))
     if not isinstance(outcome.value, Kept) or rank.stopped:
         return outcome
     kept = outcome.value
     nbytes = dask_worker.update_data({result: kept.frame})["nbytes"][result]
-    return Outcome(kept._replace(frame=None, nbytes=nbytes))
+    return RankOutcome(kept._replace(frame=None, nbytes=nbytes))
 
 
 async def _read(worker: Any, keys: Sequence[Any]) -> list[Any]:

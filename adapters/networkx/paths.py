@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynstore.adapters.networkx.offers import offer, refuse_weight_function
-from dynstore.adapters.networkx.search import Search, check_weights, search_edges, search_weights
+from dynstore.adapters.networkx.search import NodeDistances, check_weights, search_edges, search_weights
 from dynstore.adapters.networkx.store import StoreGraph
 from dynstore.adapters.networkx.traversal import Node, all_parents, number_of
 
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 
-def _search(G: StoreGraph, source: Node, weight: str | None, cutoff: float | None = None) -> Search:
+def _search(G: StoreGraph, source: Node, weight: str | None, cutoff: float | None = None) -> NodeDistances:
     return search_weights(G, number_of(G, source, f"Node {source} not found in graph"), weight, cutoff)
 
 
-def _searches(G: StoreGraph, weight: str | None, cutoff: float | None = None) -> Iterator[tuple[Any, Search]]:
+def _searches(G: StoreGraph, weight: str | None, cutoff: float | None = None) -> Iterator[tuple[Any, NodeDistances]]:
     if weight is not None:
         check_weights(G, weight)  # before the first result, while NetworkX can still take over
     return ((node, search_weights(G, number, weight, cutoff)) for node, number in G.ids.items())
@@ -42,7 +42,7 @@ def _no_path(message: str) -> Exception:
     return error
 
 
-def _to_target(G: StoreGraph, search: Search, target: Node) -> tuple[Any, list[Any]]:
+def _to_target(G: StoreGraph, search: NodeDistances, target: Node) -> tuple[Any, list[Any]]:
     if target not in G or search.distances[G.ids[target]] < 0:
         raise _no_path(f"No path to {target}.")
     number = G.ids[target]
@@ -146,7 +146,7 @@ def _check_method(method: str) -> None:
         raise ValueError(f"method not supported: {method}")
 
 
-def _single(G: StoreGraph, node: Node, weight: str | None, inward: bool) -> Search:
+def _single(G: StoreGraph, node: Node, weight: str | None, inward: bool) -> NodeDistances:
     if weight is None:
         return search_edges(G, [number_of(G, node, f"Source {node} not in G")], inward=inward)
     return search_weights(G, number_of(G, node, f"Node {node} not found in graph"), weight, inward=inward)

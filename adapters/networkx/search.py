@@ -16,10 +16,10 @@ from dynstore.algorithms.inputs import has_negative_weights
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
 
-__all__ = ["Search", "check_weights", "search_edges", "search_weights"]
+__all__ = ["NodeDistances", "check_weights", "search_edges", "search_weights"]
 
 
-class Search:
+class NodeDistances:
     """The distances of the nodes from the sources.
 
     Attributes
@@ -124,7 +124,7 @@ class Search:
 
 def search_edges(
     G: StoreGraph, first: Sequence[int], limit: float | None = None, inward: bool = False, weight: None = None
-) -> Search:
+) -> NodeDistances:
     """Count the edges on the shortest path from the sources (node numbers) to every node.
 
     Parameters
@@ -142,7 +142,7 @@ def search_edges(
         hops = store.core.backend.to_host(found).astype(np.int64)
         reached = hops != np.iinfo(store.vertex_dtype).max
         distances[reached] = hops[reached]
-    return Search(G, list(first), distances, True, None, inward)
+    return NodeDistances(G, list(first), distances, True, None, inward)
 
 
 def _depth(limit: float | None, store: DynamicGraph) -> int:
@@ -173,7 +173,7 @@ def check_weights(G: StoreGraph, weight: str) -> Layer:
 
 def search_weights(
     G: StoreGraph, source: int, weight: str | None, cutoff: float | None = None, inward: bool = False
-) -> Search:
+) -> NodeDistances:
     """Sum the weights on the shortest paths from a node (its number); ``weight=None`` counts edges.
 
     Parameters
@@ -191,4 +191,4 @@ def search_weights(
     found, _ = compute_rows(store, "sssp", source, limit, inward=inward)
     distances = store.core.backend.to_host(found)
     distances = np.where(distances == np.finfo(np.float64).max, -1.0, distances)
-    return Search(G, [source], distances, layer.integral, weight, inward)
+    return NodeDistances(G, [source], distances, layer.integral, weight, inward)

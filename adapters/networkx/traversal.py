@@ -11,7 +11,7 @@ import numpy as np
 
 from dynstore.adapters.networkx.graphs import graph_classes
 from dynstore.adapters.networkx.offers import offer
-from dynstore.adapters.networkx.search import Search, search_edges
+from dynstore.adapters.networkx.search import NodeDistances, search_edges
 from dynstore.adapters.networkx.store import StoreGraph
 from dynstore.adapters.networkx.tracked import TrackedGraph
 
@@ -237,7 +237,7 @@ def predecessor(
     return (before[target], int(search.distances[G.ids[target]])) if return_seen else before[target]
 
 
-def all_parents(search: Search) -> dict[Any, list[Any]]:
+def all_parents(search: NodeDistances) -> dict[Any, list[Any]]:
     """Return node -> its parents over all tight edges, in NetworkX's order; sources have none."""
     G = search.G
     rows, neighbours, ranks = search.tight_edges()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynstore.algorithms.answers import Answer
+from dynstore.algorithms.answers import TrackedAnswer
 from dynstore.algorithms.community.by_row import chosen_counts, read_chosen
 from dynstore.algorithms.traversal.tracked import grow
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["TriangleAnswer"]
 
 
-class TriangleAnswer(Answer):
+class TriangleAnswer(TrackedAnswer):
     """The counts of all vertices."""
 
     _counts: Array

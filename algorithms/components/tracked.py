@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.answers import Answer
+from dynstore.algorithms.answers import TrackedAnswer
 from dynstore.algorithms.components.by_row import components_frame, read_components
 from dynstore.algorithms.traversal.by_row import search_hops
 from dynstore.algorithms.traversal.tracked import InEdges, grow
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ComponentAnswer"]
 
 
-class ComponentAnswer(Answer):
+class ComponentAnswer(TrackedAnswer):
     """Labels and, once an edge has been deleted, a forest of shortest paths from the smallest vertex of each component.
 
     Deleting an edge outside the forest splits nothing (Even and Shiloach, "An On-Line Edge-Deletion Problem", JACM

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.answers import Answer
+from dynstore.algorithms.answers import TrackedAnswer
 from dynstore.algorithms.costs import Budget
 from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.link_analysis.by_row import iterate, pagerank_frame, read_numbers, read_personalization
@@ -46,7 +46,7 @@ ENOUGH_LESS = 0.75
 MODE_STEPS = 3
 
 
-class PagerankAnswer(Answer):
+class PagerankAnswer(TrackedAnswer):
     """Ranks, in any scale, and the residual of each: the difference from what its neighbours pass to it."""
 
     _ranks: Any = None

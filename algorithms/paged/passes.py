@@ -12,7 +12,7 @@ from dynstore.bits import unpack_bits
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.paged.layout import LEAF, LINE
 from dynstore.stores.paged.links import find_links
-from dynstore.stores.paged.memory import PADDING, Ring
+from dynstore.stores.paged.memory import PADDING, BufferRing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.stores.paged.links import Links
-    from dynstore.stores.paged.resident import Resident, ResidentPages, Taken
+    from dynstore.stores.paged.resident import AddedPages, Resident, ResidentPages
     from dynstore.typing import Array
 
-__all__ = ["WAYS", "PageReader", "Piece", "Traffic"]
+__all__ = ["WAYS", "LinkTraffic", "PageReader", "Piece"]
 
 # A page that is not on the device is read in place, or is copied; "auto" takes what is cheaper.
 WAYS = ("zero-copy", "stream", "auto")
@@ -34,7 +34,7 @@ CHECKED_SLOTS = 1 << 24
 
 
 @dataclass
-class Traffic:
+class LinkTraffic:
     """What passes have read over the link.
 
     Attributes
@@ -157,12 +157,12 @@ class PageReader:
     ) -> None:
         if way not in WAYS:
             raise unknown_name("PageReader", "way", way, WAYS)
-        self.packed, self.traffic, self._way = packed, Traffic(), way
+        self.packed, self.traffic, self._way = packed, LinkTraffic(), way
         self._demands = [_Demand(packed, weighted) for weighted in (False, True)]
         self.extra, self.valid = extra, packed.all_valid() if valid is None else valid
         self._links, self._resident = links, resident
         self._weight_places = packed.backend.asarray(packed.weight_places())
-        self._ring: Ring | None = None
+        self._ring: BufferRing | None = None
 
     def visit(
         self,
@@ -192,7 +192,7 @@ class PageReader:
             pages = np.flatnonzero(wanted)
         elif pages is None:
             pages = np.arange(self.packed.num_pages)
-        taken: list[Taken] = []
+        taken: list[AddedPages] = []
         for piece in self._pieces(pages, wanted, demand, taken):
             launch(piece)
         if self._resident is not None and taken:
@@ -218,7 +218,7 @@ class PageReader:
         self.traffic.direct_bytes += 32 * sectors
 
     def _pieces(
-        self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand, taken: list[Taken]
+        self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand, taken: list[AddedPages]
     ) -> Iterator[Piece]:
         resident: Resident | None = None if self._resident is None else self._resident.find(demand.weighted)
         is_held = np.zeros(pages.shape, bool) if resident is None else resident.is_there[pages]
@@ -257,12 +257,12 @@ class PageReader:
             spent[pages[in_place]] += seconds[in_place]
         return in_place
 
-    def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand, taken: list[Taken]) -> Iterator[Piece]:
+    def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand, taken: list[AddedPages]) -> Iterator[Piece]:
         """Copy pages to the buffers, neighbours together, and yield them. Append those that stay to ``taken``."""
         packed, most = self.packed, self._demands[self.packed.weights is not None].sizes
         if self._ring is None:
             self._buffer_bytes = max(min(BUFFER_BYTES, int(most.sum())), int(most.max()))
-            self._ring = Ring(packed.backend, self._buffer_bytes // 4 + PADDING, NUM_BUFFERS)
+            self._ring = BufferRing(packed.backend, self._buffer_bytes // 4 + PADDING, NUM_BUFFERS)
         groups = _group(pages, demand.sizes, self._buffer_bytes)
         bounds, slots = packed.places_on_host, packed.weight_places()
         parts: list[tuple[np.ndarray, ...]] = []

@@ -12,7 +12,7 @@ from dynstore.errors import InputError, UnweightedGraphError
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader
-    from dynstore.algorithms.paged.states import Search
+    from dynstore.algorithms.paged.states import SearchState
     from dynstore.typing import Array
 
 __all__ = ["sssp"]
@@ -139,7 +139,7 @@ def _find_parents(out: PageReader, source: int, distances: Array) -> Array:
     return parents
 
 
-def _place_orphans(out: PageReader, search: Search, distances: Array, parents: Array) -> None:
+def _place_orphans(out: PageReader, search: SearchState, distances: Array, parents: Array) -> None:
     """Find parents over edges of length 0, breadth first from the vertices that need none any more."""
     kernels = out.packed.backend.kernels("dynstore.algorithms.paged", "paths")
     level, found = 0, True

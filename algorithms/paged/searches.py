@@ -15,7 +15,7 @@ from dynstore.algorithms.paged.states import (
     FRONTIER,
     NOTES,
     UNREACHED,
-    Search,
+    SearchState,
 )
 from dynstore.errors import InputError
 
@@ -95,7 +95,7 @@ def bfs(
     return distances, parents
 
 
-def _advance(out: PageReader, back: PageReader | None, search: Search, parents: Array, depth: int) -> bool:
+def _advance(out: PageReader, back: PageReader | None, search: SearchState, parents: Array, depth: int) -> bool:
     """Find the vertices of the next level, and their smallest parents; return whether there are any.
 
     ``back``: the reader of in-edges. ``parents`` is empty if no parents are wanted. A level reads all edges that can
@@ -122,14 +122,14 @@ def _advance(out: PageReader, back: PageReader | None, search: Search, parents: 
     return read_notes(reader, search)
 
 
-def make_search(reader: PageReader, distances: Array) -> Search:
+def make_search(reader: PageReader, distances: Array) -> SearchState:
     """Return a search in which no leaf is active."""
     packed, backend = reader.packed, reader.packed.backend
     words = -(-packed.num_leaves // 32)
-    return Search(distances, backend.zeros(words, np.uint32), backend.zeros(NOTES, np.int64))
+    return SearchState(distances, backend.zeros(words, np.uint32), backend.zeros(NOTES, np.int64))
 
 
-def mark_leaves(reader: PageReader, search: Search, depth: int, kind: int, weighted: bool = False) -> np.ndarray:
+def mark_leaves(reader: PageReader, search: SearchState, depth: int, kind: int, weighted: bool = False) -> np.ndarray:
     """Mark the leaves of some kind as active; return the requests of each page that reading them takes, at most.
 
     ``weighted``: whether their weights are read, too.
@@ -153,7 +153,7 @@ def visit_leaves(
         reader.visit(launch, wanted, weighted)
 
 
-def read_notes(reader: PageReader, search: Search) -> bool:
+def read_notes(reader: PageReader, search: SearchState) -> bool:
     """Count what was read in place, and clear the notes; return whether something was found."""
     notes = reader.packed.backend.to_host(search.notes).copy()
     search.notes.fill(0)

@@ -18,9 +18,9 @@ __all__ = [
     "FRONTIER",
     "NOTES",
     "UNREACHED",
-    "Arcs",
     "Lengths",
-    "Search",
+    "RankedArcs",
+    "SearchState",
 ]
 
 UNREACHED = MAX_INT32
@@ -31,7 +31,7 @@ FRONTIER, BEGINNING, CONTINUING = range(3)
 FOUND, DIRECT, COPIED, NOTES = 0, 1, 3, 5
 
 
-class Search(NamedTuple):
+class SearchState(NamedTuple):
     """What the kernels of a search share.
 
     Attributes
@@ -65,7 +65,7 @@ class Lengths(NamedTuple):
     limit: Any
 
 
-class Arcs(NamedTuple):
+class RankedArcs(NamedTuple):
     """Edges of some rows, each once, from the end of lower (degree, id) to the other.
 
     Attributes

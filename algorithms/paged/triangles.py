@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.paged.states import Arcs
+from dynstore.algorithms.paged.states import RankedArcs
 from dynstore.errors import InputError
 from dynstore.stores.paged.layout import LEAF_BITS
 
@@ -85,7 +85,7 @@ def _load(reader: PageReader, ranks: Array, rows: tuple[int, int], keys: Array, 
     kernels = backend.kernels("dynstore.algorithms.paged", "triangles")
     filled = backend.zeros(1, np.int64)
     filled.fill(begin)
-    arcs = Arcs(ranks, *rows, keys, filled)
+    arcs = RankedArcs(ranks, *rows, keys, filled)
     reader.visit(lambda piece: kernels.list_arcs(packed, piece, arcs), pages=_pages_of(reader, rows))
     if reader.extra is not None:
         kernels.list_arc_slots(reader.extra, arcs)

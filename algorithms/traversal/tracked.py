@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.answers import Answer
+from dynstore.algorithms.answers import TrackedAnswer
 from dynstore.algorithms.traversal.by_row import bfs_frame, read_bfs, read_sssp, search_hops, search_lengths, sssp_frame
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class InEdges:
         return self._graph.core.in_seconds if self._made else 0.0
 
 
-class PathAnswer(Answer):
+class PathAnswer(TrackedAnswer):
     """Base class of searches by hops and by lengths; a directed graph has to have in-edges for the incremental way."""
 
     _start: tuple[Any, ...] | None = None  # start rows, and the limit of distances

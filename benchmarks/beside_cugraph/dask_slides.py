@@ -36,7 +36,7 @@ from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.input.frames import make_frame
 
-__all__ = ["Window", "distinct_edges", "main", "measure"]
+__all__ = ["WorkersWindow", "distinct_edges", "main", "measure"]
 
 CALLER = "beside_cugraph.dask_slides"
 WARM_UPS = 2
@@ -51,7 +51,7 @@ def distinct_edges(scale: int, edge_factor: int, seed: int) -> tuple[np.ndarray,
     return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
 
 
-class Window:
+class WorkersWindow:
     """Edges on all workers, of which each has its part.
 
     Parameters
@@ -115,7 +115,7 @@ def _cut(part: tuple[np.ndarray, np.ndarray], first: int, last: int, device: str
     return make_frame(backend, columns, "cudf" if device == "cuda" else "pandas")
 
 
-class _Clock:
+class _WorkerClock:
     def __init__(self) -> None:
         self._last = time.perf_counter()
 
@@ -134,9 +134,9 @@ def _ready(client: Any, frame: Any) -> Any:
     return frame
 
 
-def _rebuild_cugraph(client: Any, window: Window, start: int, step: int) -> tuple[Any, list[float]]:
+def _rebuild_cugraph(client: Any, window: WorkersWindow, start: int, step: int) -> tuple[Any, list[float]]:
     cugraph, dcg = require(CALLER, "cugraph"), require(CALLER, "cugraph.dask")
-    rows, clock = window.window(step + 1), _Clock()
+    rows, clock = window.window(step + 1), _WorkerClock()
     G = cugraph.Graph(directed=True)
     G.from_dask_cudf_edgelist(rows, source="src", destination="dst")
     built = clock.lap()
@@ -144,8 +144,8 @@ def _rebuild_cugraph(client: Any, window: Window, start: int, step: int) -> tupl
     return found, [built, clock.lap()]
 
 
-def _rebuild_own(client: Any, window: Window, start: int, step: int) -> tuple[Any, list[float]]:
-    rows, clock = window.window(step + 1), _Clock()
+def _rebuild_own(client: Any, window: WorkersWindow, start: int, step: int) -> tuple[Any, list[float]]:
+    rows, clock = window.window(step + 1), _WorkerClock()
     with DaskGraph(client, renumber=True) as G:
         G.insert_edges(rows, "src", "dst")
         built = clock.lap()
@@ -153,8 +153,8 @@ def _rebuild_own(client: Any, window: Window, start: int, step: int) -> tuple[An
         return found, [built, clock.lap()]
 
 
-def _slide(client: Any, window: Window, start: int, step: int, G: DaskGraph) -> tuple[Any, list[float]]:
-    entering, leaving, clock = window.entering(step), window.leaving(step), _Clock()
+def _slide(client: Any, window: WorkersWindow, start: int, step: int, G: DaskGraph) -> tuple[Any, list[float]]:
+    entering, leaving, clock = window.entering(step), window.leaving(step), _WorkerClock()
     G.delete_edges(leaving, "src", "dst")
     G.insert_edges(entering, "src", "dst")
     updated = clock.lap()
@@ -162,7 +162,9 @@ def _slide(client: Any, window: Window, start: int, step: int, G: DaskGraph) -> 
     return found, [updated, clock.lap()]
 
 
-def measure(client: Any, window: Window, start: int, steps: int, device: str) -> tuple[dict[str, list[float]], str]:
+def measure(
+    client: Any, window: WorkersWindow, start: int, steps: int, device: str
+) -> tuple[dict[str, list[float]], str]:
     """Return the times in ms, by "way, operation", and what differs between the ways in the last slide, or "".
 
     Parameters
@@ -243,7 +245,7 @@ def main(arguments: list[str] | None = None) -> int:
         comms = require(CALLER, "cugraph.dask.comms.comms") if gpu else None
         if comms is not None:
             comms.initialize(p2p=True)
-        window = Window(client, src, dst, batch, WARM_UPS + chosen.steps, chosen.device)
+        window = WorkersWindow(client, src, dst, batch, WARM_UPS + chosen.steps, chosen.device)
         start = int(np.bincount(src).argmax())
         times, problem = measure(client, window, start, chosen.steps, chosen.device)
         if comms is not None:
@@ -252,7 +254,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _report(
-    chosen: argparse.Namespace, arguments: list[str] | None, window: Window, times: dict[str, list[float]], problem: str
+    chosen: argparse.Namespace,
+    arguments: list[str] | None,
+    window: WorkersWindow,
+    times: dict[str, list[float]],
+    problem: str,
 ) -> int:
     print(f"\nR-MAT {chosen.scale}, {window.size} edges on {chosen.workers} workers, slides of {window.slide}; ms")
     rows = []

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dynstore
-from benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
+from benchmarks.beside_cugraph.drop_in_window import DropInWindow, different_pairs
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.own import set_engine
 from dynstore.adapters.cugraph.packed import packed_rows
@@ -63,7 +63,7 @@ COMPARED = {  # algorithm -> the column that must be equal
 
 
 @dataclass(frozen=True)
-class _Algorithm:
+class _DropInAlgorithm:
     """One algorithm, as the ways call it; None where a way does not have it."""
 
     directed: bool
@@ -82,34 +82,34 @@ class _Question(NamedTuple):
 
 
 ALGORITHMS = {
-    "bfs": _Algorithm(
+    "bfs": _DropInAlgorithm(
         True,
         lambda cugraph, G, about: cugraph.bfs(G, about.start),
         lambda plc, handle, G, about: plc.bfs(handle, G, about.starts, False, -1, True, False),
         lambda G, about: dynstore.bfs(G, about.start),
     ),
-    "pagerank": _Algorithm(
+    "pagerank": _DropInAlgorithm(
         True,
         lambda cugraph, G, about: cugraph.pagerank(G, tol=TOLERANCE),
         lambda plc, handle, G, about: plc.pagerank(handle, G, None, None, None, None, 0.85, TOLERANCE, 100, False),
         lambda G, about: dynstore.pagerank(G, tol=TOLERANCE),
         pulls=True,
     ),
-    "weakly_connected_components": _Algorithm(
+    "weakly_connected_components": _DropInAlgorithm(
         False,
         lambda cugraph, G, about: cugraph.weakly_connected_components(G),
         lambda plc, handle, G, about: plc.weakly_connected_components(handle, G, None, None, None, None, False),
         lambda G, about: dynstore.weakly_connected_components(G),
     ),
-    "triangle_count": _Algorithm(
+    "triangle_count": _DropInAlgorithm(
         False,
         lambda cugraph, G, about: cugraph.triangle_count(G),
         lambda plc, handle, G, about: plc.triangle_count(handle, G, None, False),
         lambda G, about: dynstore.triangle_count(G),
     ),
-    "louvain": _Algorithm(False, lambda cugraph, G, about: cugraph.louvain(G)),
-    "core_number": _Algorithm(False, lambda cugraph, G, about: cugraph.core_number(G)),
-    "jaccard": _Algorithm(False, lambda cugraph, G, about: cugraph.jaccard(G, about.pairs)),
+    "louvain": _DropInAlgorithm(False, lambda cugraph, G, about: cugraph.louvain(G)),
+    "core_number": _DropInAlgorithm(False, lambda cugraph, G, about: cugraph.core_number(G)),
+    "jaccard": _DropInAlgorithm(False, lambda cugraph, G, about: cugraph.jaccard(G, about.pairs)),
 }
 
 
@@ -132,10 +132,10 @@ class _Clock:
         return passed_ms
 
 
-class _Race:
+class _AlgorithmRace:
     """One algorithm on one graph: the ways, their times, and whether their results agree."""
 
-    def __init__(self, name: str, window: Window, num_vertices: int) -> None:
+    def __init__(self, name: str, window: DropInWindow, num_vertices: int) -> None:
         self.name, self.algorithm, self.window = name, ALGORITHMS[name], window
         self.backend = get_backend("cuda")
         self.cupy = self.backend.xp
@@ -159,12 +159,12 @@ class _Race:
         if self.algorithm.of_dynstore is not None:
             self.borrowing = self._build(self.drop_in, self._frame(window))
             ways.append(self.by_borrowed_rows)
-        self.ways: list[tuple[Window, Callable[[Window], None]]] = [(window.copy(), way) for way in ways]
+        self.ways: list[tuple[DropInWindow, Callable[[DropInWindow], None]]] = [(window.copy(), way) for way in ways]
 
     def note(self, way: str, operation: str, passed_ms: float) -> None:
         self.times.setdefault((way, operation), []).append(passed_ms)
 
-    def _frame(self, window: Window) -> Any:
+    def _frame(self, window: DropInWindow) -> Any:
         return make_frame(self.backend, dict(zip(("src", "dst"), window.now(), strict=True)))
 
     def _build(self, module: Any, frame: Any, **options: bool) -> Any:
@@ -172,7 +172,7 @@ class _Race:
         graph.from_cudf_edgelist(frame, "src", "dst", vertices=self.column, **options)
         return graph
 
-    def by_new_graph(self, window: Window) -> None:
+    def by_new_graph(self, window: DropInWindow) -> None:
         """Build cugraph.Graph from the frame, and run."""
         window.advance()
         frame = self._frame(window)
@@ -182,7 +182,7 @@ class _Race:
         self.results["cugraph.Graph"] = self.algorithm.of_cugraph(self.real, graph, self.about)
         self._note_both("cugraph.Graph", "build", built, self.clock.lap())
 
-    def _sg_graph(self, window: Window) -> Any:
+    def _sg_graph(self, window: DropInWindow) -> Any:
         properties = self.plc.GraphProperties(is_symmetric=not self.algorithm.directed, is_multigraph=False)
         return self.plc.SGGraph(
             self.handle,
@@ -195,7 +195,7 @@ class _Race:
             symmetrize=not self.algorithm.directed,
         )
 
-    def by_sg_graph(self, window: Window) -> None:
+    def by_sg_graph(self, window: DropInWindow) -> None:
         """Build pylibcugraph's graph without checks, and run."""
         assert self.algorithm.of_plc is not None
         window.advance()
@@ -205,14 +205,14 @@ class _Race:
         self.algorithm.of_plc(self.plc, self.handle, graph, self.about)
         self._note_both("SGGraph", "build", built, self.clock.lap())
 
-    def by_drop_in(self, window: Window) -> None:
+    def by_drop_in(self, window: DropInWindow) -> None:
         """Update the live graph, and run the drop-in's function."""
         updated = self._update(self.live, window.advance())
         squeezed = 0.0 if self.algorithm.of_dynstore is not None else self._squeeze(self.live)
         self.results["drop-in"] = self.algorithm.of_cugraph(self.drop_in, self.live, self.about)
         self._note_all("drop-in", updated, squeezed, self.clock.lap())
 
-    def by_borrowed_rows(self, window: Window) -> None:
+    def by_borrowed_rows(self, window: DropInWindow) -> None:
         """Update the live graph, and run cuGraph on it."""
         updated = self._update(self.borrowing, window.advance())
         squeezed = self._squeeze(self.borrowing)
@@ -357,11 +357,13 @@ def summarise_totals(times: dict[tuple[str, str], list[float]]) -> dict[str, flo
     return figures
 
 
-def _race(name: str, scale: int, edge_factor: int, seed: int, steps: int, drift: int) -> tuple[_Race, str | None]:
+def _race(
+    name: str, scale: int, edge_factor: int, seed: int, steps: int, drift: int
+) -> tuple[_AlgorithmRace, str | None]:
     cupy = get_backend("cuda").xp
     src, dst = different_pairs(cupy, scale, edge_factor, seed, ALGORITHMS[name].directed)
     slide = max(1, int(src.shape[0]) // SLIDE_SHARE)
-    race = _Race(name, Window(src, dst, slide, WARM_UPS + steps + drift), 1 << scale)
+    race = _AlgorithmRace(name, DropInWindow(src, dst, slide, WARM_UPS + steps + drift), 1 << scale)
     race.run(WARM_UPS)
     race.times.clear()
     race.alone("after the build")

@@ -10,10 +10,10 @@ import numpy as np
 
 from dynstore.datasets.generators import rmat
 
-__all__ = ["Window", "different_pairs"]
+__all__ = ["DropInWindow", "different_pairs"]
 
 
-class Window:
+class DropInWindow:
     """A window over distinct edges on the GPU; a slide deletes the oldest and inserts as many new ones.
 
     Parameters
@@ -31,7 +31,7 @@ class Window:
         self.size = int(src.shape[0]) - slide * slides
         self.low = 0
 
-    def copy(self) -> Window:
+    def copy(self) -> DropInWindow:
         """Return a window over the same edges, at the same place."""
         return copy(self)
 

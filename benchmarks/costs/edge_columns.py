@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
-__all__ = ["Contestant", "main", "measure"]
+__all__ = ["ColumnContestant", "main", "measure"]
 
 WARM_UP = 2
 COLUMNS = {"id": "int64", "type": "int32"}
@@ -28,7 +28,7 @@ OPERATIONS = ("build", "insert", "delete", "read")
 
 
 @dataclass
-class Contestant:
+class ColumnContestant:
     """A graph, and its times in ms."""
 
     name: str
@@ -47,7 +47,7 @@ class Contestant:
 
 def measure(
     scale: int, edge_factor: int, batch: int, steps: int, device: Device, directed: bool = True, seed: int = 1
-) -> list[Contestant]:
+) -> list[ColumnContestant]:
     """Slide a window over an R-MAT graph of each kind, and return the times.
 
     The keys of each contestant's ``times`` are "build", "insert", "delete", and "read", of ``edge_columns()``.
@@ -61,13 +61,13 @@ def measure(
     types = rng.integers(0, 9, num_events, np.int32)
     columns = [*ends, rng.random(num_events, np.float32), np.arange(num_events), types]
     contestants = [
-        Contestant(f"{'weight' if weighted else 'no weight'}{', id, type' if extra else ''}", graph)
+        ColumnContestant(f"{'weight' if weighted else 'no weight'}{', id, type' if extra else ''}", graph)
         for extra in (None, COLUMNS)
         for weighted in (False, True)
         for graph in [DynamicGraph(directed, weighted, device=device, edge_columns=extra)]
     ]
     for one in contestants:
-        edges, watch = one.rows(columns, 0, start), Stopwatch(one.graph.core.backend)
+        edges, watch = one.rows(columns, 0, start), LapTimer(one.graph.core.backend)
         with quiet():
             watch.start()
             one.graph.insert_edges(edges)
@@ -78,7 +78,7 @@ def measure(
             entering = one.rows(columns, fresh, fresh + batch)
             leaving = one.rows(columns[:2], old, old + batch)[:2]
             with quiet():
-                watch = Stopwatch(one.graph.core.backend)
+                watch = LapTimer(one.graph.core.backend)
                 watch.start()
                 one.graph.insert_edges(entering)
                 insert_ms = watch.lap()
@@ -94,7 +94,7 @@ def measure(
     return contestants
 
 
-def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
+def _show(contestants: list[ColumnContestant], batch: int, steps: int) -> None:
     """Print medians, and compare those of insertions and deletions with the graph of weights alone."""
     print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms, beside the graph with weights")
     print(f"{'columns':24} {'build':>8} {'insert':>8} {'':>6} {'delete':>8} {'':>6} {'read':>8} {'memory':>10}")

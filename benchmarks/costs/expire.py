@@ -17,20 +17,20 @@ import numpy as np
 
 from benchmarks.documents import write_document
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
-__all__ = ["Costs", "main", "measure"]
+__all__ = ["ExpiryTimes", "main", "measure"]
 
 WARM_UP = 2
 WAYS = ("expire", "delete_edges", "insert_edges", "update")
 
 
 @dataclass
-class Costs:
+class ExpiryTimes:
     """Milliseconds of each way, and how many edges each expiry deleted."""
 
     graph: DynamicGraph
@@ -48,7 +48,7 @@ def measure(
     timestamps: str = "int64",
     in_edges: bool = False,
     seed: int = 1,
-) -> Costs:
+) -> ExpiryTimes:
     """Return the times of ``expire`` of the oldest edges, of ``delete_edges`` of the same, and of the other updates.
 
     "update" is an insertion and an expiry in one version, in a third graph.
@@ -65,7 +65,7 @@ def measure(
               range(0, len(src), batch)]  # fmt: skip
     fill = -(-start // batch)
     whole = tuple(np.concatenate(columns) for columns in zip(*pieces[: fill - fill // 4], strict=True))
-    costs = Costs(graphs[0])
+    costs = ExpiryTimes(graphs[0])
     with quiet():
         for graph in graphs:
             graph.insert_edges(tuple(backend.asarray(column) for column in whole))
@@ -73,7 +73,7 @@ def measure(
                 graph.insert_edges(tuple(backend.asarray(column) for column in piece))
             if in_edges:
                 graph.snapshot(transposed=True)
-    watch, bound = Stopwatch(backend), 0
+    watch, bound = LapTimer(backend), 0
     for step in range(steps):
         bound += batch
         columns = graphs[1].edge_columns()
@@ -103,7 +103,7 @@ def measure(
     return costs
 
 
-def _rows(costs: Costs, timestamps: str, steps: int) -> list[dict[str, Any]]:
+def _rows(costs: ExpiryTimes, timestamps: str, steps: int) -> list[dict[str, Any]]:
     kind = "directed" if costs.graph.is_directed() else "undirected"
     return [
         {

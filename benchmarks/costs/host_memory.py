@@ -25,12 +25,12 @@ from dynstore.arguments import check_count
 from dynstore.backend import Backend, get_backend
 from dynstore.bench.module_command import run_as_command
 from dynstore.bench.outputs import check_outputs
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
-__all__ = ["KINDS", "Rows", "Sizes", "main", "measure"]
+__all__ = ["KINDS", "RmatRows", "Sizes", "main", "measure"]
 
 KINDS: dict[str, dict[str, Any]] = {
     "device": {"store": "gpma+"},
@@ -81,7 +81,7 @@ class Sizes(NamedTuple):
         return self.num_rows - self.batch * (self.steps + WARM_UP + self.inserts)
 
 
-class Rows:
+class RmatRows:
     """The rows of an R-MAT graph, drawn on the device when they are needed; vertices are numbered at random.
 
     Parameters
@@ -118,7 +118,7 @@ def measure(
             f"costs.host_memory: {sizes.steps} steps and {sizes.inserts} inserts of {sizes.batch} rows need "
             f"more than {sizes.num_rows} rows"
         )
-    rows = Rows(get_backend(device), sizes.scale, seed, weighted)
+    rows = RmatRows(get_backend(device), sizes.scale, seed, weighted)
     found = {}
     for kind in kinds or list(KINDS):
         options = {"weighted": weighted, "directed": directed, "max_vertices": 1 << sizes.scale, **KINDS[kind]}
@@ -133,7 +133,7 @@ def _say(kind: str, what: str) -> None:
     print(f"{kind}: {what}", file=sys.stderr, flush=True)
 
 
-def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes, say: Callable[[str], None]) -> dict[str, list[float]]:
+def _measure_one(G: DynamicGraph, rows: RmatRows, sizes: Sizes, say: Callable[[str], None]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any, keep: bool = True, **options: Any) -> None:
@@ -143,7 +143,7 @@ def _measure_one(G: DynamicGraph, rows: Rows, sizes: Sizes, say: Callable[[str],
         if keep:
             found.setdefault(name, []).append(taken)
 
-    watch, batch, start = Stopwatch(G.core.backend), sizes.batch, sizes.kept
+    watch, batch, start = LapTimer(G.core.backend), sizes.batch, sizes.kept
     for first in range(0, start, sizes.piece):
         timed("build, a piece", G.insert_edges, rows.draw(first, min(first + sizes.piece, start)))
     say(f"{G.number_of_edges()} edges")

@@ -21,14 +21,14 @@ import numpy as np
 from benchmarks.documents import write_document
 from dynstore.algorithms.traversal.api import bfs
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.input.frames import frame_library
 from dynstore.typing import Device
 
-__all__ = ["Contestant", "Ratio", "main", "measure", "ratios"]
+__all__ = ["IdRatioContestant", "Ratio", "main", "measure", "ratios"]
 
 WARM_UP = 2
 # What operations are called in files of results.
@@ -46,7 +46,7 @@ class Ratio(NamedTuple):
 
 
 @dataclass
-class Contestant:
+class IdRatioContestant:
     """A graph, how its columns are made of a batch, and its times in ms."""
 
     name: str
@@ -55,7 +55,7 @@ class Contestant:
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def time(self, operation: str, call: Callable[[], Any], keep: bool = True) -> None:
-        watch = Stopwatch(self.graph.core.backend)
+        watch = LapTimer(self.graph.core.backend)
         watch.start()
         made = call()
         passed_ms = watch.lap()
@@ -67,7 +67,7 @@ class Contestant:
         return percentiles(self.times[operation])["median_ms"]
 
 
-class _Stream(NamedTuple):
+class _IdStream(NamedTuple):
     """The events, by place of their ids in ascending order; which of them are one batch; the ids."""
 
     src: np.ndarray
@@ -78,7 +78,7 @@ class _Stream(NamedTuple):
     names: np.ndarray
 
 
-def _make_stream(scale: int, edge_factor: int, batch: int, steps: int, seed: int) -> _Stream:
+def _make_stream(scale: int, edge_factor: int, batch: int, steps: int, seed: int) -> _IdStream:
     events = rmat(scale, edge_factor, seed)
     num_events = events.src.shape[0]
     start = num_events - batch * steps
@@ -92,10 +92,10 @@ def _make_stream(scale: int, edge_factor: int, batch: int, steps: int, seed: int
     ]
     ids = np.unique(rng.integers(0, 2**62, count + 1000))[:count]
     names = np.array([f"account-{number:019d}" for number in ids.tolist()], dtype=object)
-    return _Stream(places[events.src], places[events.dst], start, batches, ids, names)
+    return _IdStream(places[events.src], places[events.dst], start, batches, ids, names)
 
 
-def _number(stream: _Stream, graph: DynamicGraph, known: bool) -> np.ndarray:
+def _number(stream: _IdStream, graph: DynamicGraph, known: bool) -> np.ndarray:
     """Run the stream through a graph with a map; return the number of each id, -1 for ids that never occur."""
     asarray = graph.core.backend.asarray
 
@@ -110,7 +110,7 @@ def _number(stream: _Stream, graph: DynamicGraph, known: bool) -> np.ndarray:
     return graph.core.backend.to_host(graph.vertex_numbers(asarray(stream.ids)))
 
 
-def _string_columns(stream: _Stream, device: Device) -> Callable[[np.ndarray], Any]:
+def _string_columns(stream: _IdStream, device: Device) -> Callable[[np.ndarray], Any]:
     """Return what makes a column of strings of places: in cuDF if results are frames of cuDF, else on the host."""
     holder = DynamicGraph(device=device, renumber=True)
     library = frame_library(holder.core.backend, holder.core.frames)
@@ -123,7 +123,7 @@ def _string_columns(stream: _Stream, device: Device) -> Callable[[np.ndarray], A
 
 def measure(
     scale: int, edge_factor: int, batch: int, steps: int, device: Device, directed: bool, known: bool, seed: int = 1
-) -> list[Contestant]:
+) -> list[IdRatioContestant]:
     """Slide a window with each kind of ids; return the times of "insert", "delete", "update", "bfs" and "gather".
 
     Parameters
@@ -151,11 +151,11 @@ def measure(
     def strings(part: slice) -> tuple[Any, Any]:
         return text(stream.src[part]), text(stream.dst[part])
 
-    contestants = [Contestant(MAPPED, graph(True), mapped), Contestant(STRINGS, graph(True), strings)]
+    contestants = [IdRatioContestant(MAPPED, graph(True), mapped), IdRatioContestant(STRINGS, graph(True), strings)]
     most = {"max_vertices": 1 << scale}
     contestants += [
-        Contestant(PLAIN, graph(False, **most), plain(np.int64)),
-        Contestant(PLAIN_32, graph(False, **most), plain(np.int32)),
+        IdRatioContestant(PLAIN, graph(False, **most), plain(np.int64)),
+        IdRatioContestant(PLAIN_32, graph(False, **most), plain(np.int32)),
     ]
     every = stream.ids, stream.names, None, None
     for one, ids in zip(contestants, every, strict=True):
@@ -177,7 +177,7 @@ def measure(
     return contestants
 
 
-def _time_results(contestants: list[Contestant], stream: _Stream, steps: int) -> None:
+def _time_results(contestants: list[IdRatioContestant], stream: _IdStream, steps: int) -> None:
     """Time ``bfs`` from the first vertex of the stream, and the two columns of ids that it returns."""
     for step in range(steps + WARM_UP):
         for one, ids in zip(contestants, (stream.ids, stream.names), strict=True):
@@ -193,7 +193,7 @@ def _gather(graph: DynamicGraph) -> tuple[Any, Any]:
     return graph.core.ids.column(count, library), graph.core.ids.column(count, library, numbers)
 
 
-def ratios(contestants: list[Contestant]) -> Iterator[Ratio]:
+def ratios(contestants: list[IdRatioContestant]) -> Iterator[Ratio]:
     """Yield what is compared: maps with none, strings with integers, results less the gather of their ids."""
     by_name = {one.name: one for one in contestants}
     for what, against in ((MAPPED, PLAIN), (MAPPED, PLAIN_32), (STRINGS, MAPPED)):
@@ -204,7 +204,7 @@ def ratios(contestants: list[Contestant]) -> Iterator[Ratio]:
     yield Ratio(STRINGS, MAPPED, "bfs without its gather", without[0] / max(without[1], 1e-9))
 
 
-def _show(contestants: list[Contestant], title: str) -> None:
+def _show(contestants: list[IdRatioContestant], title: str) -> None:
     print(f"{contestants[0].graph}; {title}; medians, ms")
     operations = "insert", "delete", "update", "bfs", "gather"
     print(f"{'ids':24}" + "".join(f"{operation:>10}" for operation in operations))

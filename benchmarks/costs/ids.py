@@ -19,19 +19,19 @@ import numpy as np
 
 from benchmarks.documents import write_document
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
-__all__ = ["Contestant", "main", "measure"]
+__all__ = ["IdContestant", "main", "measure"]
 
 WARM_UP = 2
 
 
 @dataclass
-class Contestant:
+class IdContestant:
     """One kind of ids, its graph, and its times in ms."""
 
     name: str
@@ -55,23 +55,23 @@ class Contestant:
         self.times.setdefault(operation, []).append(passed_ms)
 
 
-def _contestants(num_vertices: int, seed: int, device: Device, directed: bool) -> Iterator[Contestant]:
+def _contestants(num_vertices: int, seed: int, device: Device, directed: bool) -> Iterator[IdContestant]:
     rng = np.random.default_rng(seed)
 
     def graph(renumber: bool = True) -> DynamicGraph:
         return DynamicGraph(directed=directed, device=device, renumber=renumber)
 
-    yield Contestant("0 .. V-1, renumber=False", np.arange(num_vertices), graph(False))
+    yield IdContestant("0 .. V-1, renumber=False", np.arange(num_vertices), graph(False))
     sparse = rng.choice(np.unique(rng.integers(0, 2**62, num_vertices + 1000)), num_vertices, replace=False)
-    yield Contestant("sparse int64", sparse, graph())
+    yield IdContestant("sparse int64", sparse, graph())
     strings = np.array([f"account-{number:019d}" for number in sparse.tolist()], dtype=object)
-    yield Contestant("strings", strings, graph())
-    yield Contestant("categories of strings", strings, graph(), categories=True)
+    yield IdContestant("strings", strings, graph())
+    yield IdContestant("categories of strings", strings, graph(), categories=True)
 
 
 def measure(
     scale: int, edge_factor: int, batch: int, steps: int, device: Device, directed: bool = False, seed: int = 1
-) -> list[Contestant]:
+) -> list[IdContestant]:
     """Slide a window over an R-MAT graph with each kind of ids, and return the times.
 
     The keys of each contestant's ``times`` are "build", "insert", "delete", and "update", the sum of the last two.
@@ -83,11 +83,11 @@ def measure(
         raise InputError(f"costs.ids: {steps} steps of {batch} rows need more than {num_events} events")
     contestants = list(_contestants(1 << scale, seed, device, directed))
 
-    def rows(one: Contestant, first: int, last: int) -> tuple[Any, Any]:
+    def rows(one: IdContestant, first: int, last: int) -> tuple[Any, Any]:
         return one.column(events.src[first:last]), one.column(events.dst[first:last])
 
     for one in contestants:
-        edges, watch = rows(one, 0, start), Stopwatch(one.graph.core.backend)
+        edges, watch = rows(one, 0, start), LapTimer(one.graph.core.backend)
         with quiet():
             watch.start()
             one.graph.insert_edges(edges)
@@ -97,7 +97,7 @@ def measure(
             fresh, old = start + step * batch, step * batch
             entering, leaving = rows(one, fresh, fresh + batch), rows(one, old, old + batch)
             with quiet():
-                watch = Stopwatch(one.graph.core.backend)
+                watch = LapTimer(one.graph.core.backend)
                 watch.start()
                 one.graph.insert_edges(entering)
                 insert_ms = watch.lap()
@@ -112,7 +112,7 @@ def measure(
     return contestants
 
 
-def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
+def _show(contestants: list[IdContestant], batch: int, steps: int) -> None:
     """Print medians, and compare them with those of the graph without renumbering, which comes first."""
     where = "; integers on the GPU before the clock starts" if contestants[0].graph.core.backend.on_gpu else ""
     print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms{where}")
@@ -127,11 +127,11 @@ def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
         )
 
 
-def _median(one: Contestant, operation: str) -> float:
+def _median(one: IdContestant, operation: str) -> float:
     return percentiles(one.times[operation])["median_ms"]
 
 
-def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[dict[str, Any]]:
+def _rows(contestants: list[IdContestant], batch: int, built_of: int) -> Iterator[dict[str, Any]]:
     """Yield rows of schema 1; the bytes of an update are all bytes of the graph, including its map."""
     for one in contestants:
         way = "directed" if one.graph.is_directed() else "undirected"

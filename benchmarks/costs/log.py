@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.documents import write_document
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.durable.database import Database, open_database
 from dynstore.durable.log import SYNC
@@ -28,14 +28,14 @@ from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
-__all__ = ["Contestant", "main", "measure"]
+__all__ = ["LogContestant", "main", "measure"]
 
 WARM_UP = 2
 NEVER = 1 << 60  # no checkpoints meanwhile
 
 
 @dataclass
-class Contestant:
+class LogContestant:
     """A graph with a kind of log, and its times in ms by operation."""
 
     sync: str
@@ -48,17 +48,17 @@ class Contestant:
         self.times.setdefault(operation, []).append(passed_ms)
 
 
-def _contestants(folder: Path, device: Device) -> list[Contestant]:
-    made = [Contestant("off", DynamicGraph(weighted=True, device=device))]
+def _contestants(folder: Path, device: Device) -> list[LogContestant]:
+    made = [LogContestant("off", DynamicGraph(weighted=True, device=device))]
     for sync in reversed(SYNC):
         database = open_database(folder / sync, sync, NEVER, device=device, weighted=True)  # type: ignore[arg-type]
-        made.append(Contestant(sync, database.graph, database))
+        made.append(LogContestant(sync, database.graph, database))
     return made
 
 
 def measure(
     scale: int, edge_factor: int, batch: int, steps: int, device: Device, folder: Path, seed: int = 1
-) -> list[Contestant]:
+) -> list[LogContestant]:
     """Slide a window over an R-MAT graph with each kind of log, and return the times.
 
     The keys of each contestant's ``times`` are "build", "insert", "delete", and, with a log, "open".
@@ -71,7 +71,7 @@ def measure(
     columns = [*ends, rng.random(len(events), np.float32)]
     contestants = _contestants(folder, device)
     for one in contestants:
-        watch = Stopwatch(one.graph.core.backend)
+        watch = LapTimer(one.graph.core.backend)
         with quiet():
             watch.start()
             one.graph.insert_edges(tuple(column[:start] for column in columns))
@@ -81,7 +81,7 @@ def measure(
         entering = tuple(column[fresh : fresh + batch] for column in columns)
         leaving = tuple(column[old : old + batch] for column in columns[:2])
         for one in contestants:
-            watch = Stopwatch(one.graph.core.backend)
+            watch = LapTimer(one.graph.core.backend)
             with quiet():
                 watch.start()
                 one.graph.insert_edges(entering)
@@ -98,7 +98,7 @@ def measure(
     return contestants
 
 
-def _open_again(one: Contestant, folder: Path, device: Device) -> None:
+def _open_again(one: LogContestant, folder: Path, device: Device) -> None:
     assert one.database is not None
     one.database.close()
     one.num_bytes = sum(path.stat().st_size for path in (folder / one.sync).glob("*.wal"))
@@ -107,7 +107,7 @@ def _open_again(one: Contestant, folder: Path, device: Device) -> None:
         assert database.graph.number_of_edges() == one.graph.number_of_edges()
 
 
-def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
+def _show(contestants: list[LogContestant], batch: int, steps: int) -> None:
     """Print medians, and compare them with those of the graph without a log."""
     print(f"{contestants[0].graph}; {batch} rows an update, median and p99 of {steps}; ms")
     print(f"{'log':8} {'insert':>9} {'p99':>9} {'':>7} {'delete':>9} {'p99':>9} {'':>7} {'open':>9} {'log':>9}")
@@ -122,7 +122,7 @@ def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
         print(line, flush=True)
 
 
-def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[dict[str, Any]]:
+def _rows(contestants: list[LogContestant], batch: int, built_of: int) -> Iterator[dict[str, Any]]:
     """Yield rows of schema 1; the bytes are those of the log. An opening is a "convert" of the log to a graph."""
     for one in contestants:
         for operation, values in one.times.items():

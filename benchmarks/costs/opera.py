@@ -26,14 +26,14 @@ import numpy as np
 
 from benchmarks.documents import write_document
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.operations.results import Operation
 from dynstore.typing import Device
 
-__all__ = ["WAYS", "Batch", "Contestant", "draw_batches", "main", "measure"]
+__all__ = ["WAYS", "BatchContestant", "OperationBatch", "draw_batches", "main", "measure"]
 
 WAYS = ("apply", "split at queries", "split after writes")
 WARM_UP = 1
@@ -42,7 +42,7 @@ HOPS = 2
 
 
 @dataclass(frozen=True)
-class Batch:
+class OperationBatch:
     """Operations in order of time, on the host."""
 
     kinds: np.ndarray
@@ -74,7 +74,7 @@ class Batch:
 
 
 @dataclass
-class Contestant:
+class BatchContestant:
     """A way to run batches, its graph, its times in ms a batch, and how many answers it gave."""
 
     way: str
@@ -82,10 +82,10 @@ class Contestant:
     times: list[float] = field(default_factory=list)
     answers: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def run(self, batch: Batch) -> float:
+    def run(self, batch: OperationBatch) -> float:
         """Run one batch; note its answers, and return its ms."""
         call = self._prepared(batch)
-        watch = Stopwatch(self.graph.core.backend)
+        watch = LapTimer(self.graph.core.backend)
         with quiet():
             watch.start()
             found = call()
@@ -93,7 +93,7 @@ class Contestant:
         self.answers.append(found() if callable(found) else found)
         return passed_ms
 
-    def _prepared(self, batch: Batch) -> Callable[[], Any]:
+    def _prepared(self, batch: OperationBatch) -> Callable[[], Any]:
         graph, bring = self.graph, self.graph.core.backend.asarray
         if self.way == "apply":
             columns = batch.columns(bring)
@@ -104,7 +104,9 @@ class Contestant:
         ]
         return lambda: self._split(steps)
 
-    def _asked(self, batch: Batch, rows: np.ndarray, bring: Callable[[np.ndarray], Any]) -> tuple[Any, list[Any]]:
+    def _asked(
+        self, batch: OperationBatch, rows: np.ndarray, bring: Callable[[np.ndarray], Any]
+    ) -> tuple[Any, list[Any]]:
         """Return the queries of a part: the edges to look up at once, and the names and vertices of the others."""
         edges = rows[batch.kinds[rows] == Operation.HAS_EDGE]
         others = rows[batch.kinds[rows] != Operation.HAS_EDGE]
@@ -137,7 +139,7 @@ def _counts(results: Any) -> Callable[[], tuple[int, int, int]]:
     )
 
 
-def _folded(batch: Batch, rows: np.ndarray, bring: Callable[[np.ndarray], Any]) -> tuple[Any, Any]:
+def _folded(batch: OperationBatch, rows: np.ndarray, bring: Callable[[np.ndarray], Any]) -> tuple[Any, Any]:
     """Return what some writes insert and what they delete, each edge by its last write; None for nothing."""
     if not len(rows):
         return None, None
@@ -151,7 +153,7 @@ def _folded(batch: Batch, rows: np.ndarray, bring: Callable[[np.ndarray], Any]) 
 
 def draw_batches(
     events: Any, start: int, size: int, count: int, share: float, queries: tuple[str, ...], seed: int
-) -> list[Batch]:
+) -> list[OperationBatch]:
     """Draw batches whose writes begin at event ``start``; a ``share`` of their rows are queries."""
     rng = np.random.default_rng(seed)
     kinds = np.array([Operation[name.upper()] for name in queries], np.int8)
@@ -167,14 +169,14 @@ def draw_batches(
             raise InputError(f"costs.opera: {count} batches of {size} rows need more than {len(src)} events")
         rows[inserts] = np.arange(fresh, fresh + len(inserts))
         fresh += len(inserts)
-        batches.append(Batch(ops, src[rows], dst[rows]))
+        batches.append(OperationBatch(ops, src[rows], dst[rows]))
     return batches
 
 
 def measure(
     scale: int, edge_factor: int, size: int, share: float, steps: int, device: Device,
     queries: tuple[str, ...] = QUERIES, store: str = "gpma+", seed: int = 1,
-) -> list[Contestant]:  # fmt: skip
+) -> list[BatchContestant]:  # fmt: skip
     """Run the same batches in all ways, and return the times."""
     events = rmat(scale, edge_factor, seed)
     start = events.src.shape[0] // 2
@@ -183,7 +185,7 @@ def measure(
     first.insert_edges((events.src[:start], events.dst[:start]))
     if "predecessors" in queries:
         first.predecessors(int(events.src[0]))
-    contestants = [Contestant(way, first if way == WAYS[0] else first.copy()) for way in WAYS]
+    contestants = [BatchContestant(way, first if way == WAYS[0] else first.copy()) for way in WAYS]
     for step, batch in enumerate(batches):
         for one in contestants:
             passed_ms = one.run(batch)
@@ -194,7 +196,7 @@ def measure(
     return contestants
 
 
-def _rows(contestants: list[Contestant], size: int, share: float) -> Iterator[dict[str, Any]]:
+def _rows(contestants: list[BatchContestant], size: int, share: float) -> Iterator[dict[str, Any]]:
     for one in contestants:
         yield {
             "store": f"{one.way}, {share:.0%} queries", "device": one.graph.device, "operation": "total",

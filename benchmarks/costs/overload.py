@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Device
 
-__all__ = ["Numbered", "Outcome", "Part", "Sample", "Sampler", "Table", "Witness", "main", "soak"]
+__all__ = ["MemorySample", "Numbered", "Outcome", "RowEnds", "Sampler", "Tenth", "Witness", "main", "soak"]
 
 PARTS, WARM_PARTS = 10, 3
 SPARE_BYTES = 32 << 20
@@ -61,7 +61,7 @@ SAMPLE_S = 0.1
 ANSWER = "weakly_connected_components"
 
 
-class Table:
+class RowEnds:
     """The ends of every row; row ``n`` is row ``n % length`` of an R-MAT graph."""
 
     def __init__(self, scale: int, seed: int) -> None:
@@ -78,7 +78,7 @@ class Table:
 class Witness:
     """Stands between a stream and its window, and checks what comes through."""
 
-    def __init__(self, window: Window, table: Table) -> None:
+    def __init__(self, window: Window, table: RowEnds) -> None:
         self._slide, self.table, self._backend = window.slide, table, window.graph.core.backend
         self.window, self.last = window, -1
         self.entered = self.left = self.missing = 0
@@ -149,7 +149,7 @@ class Numbered(BaseSource):
         self.next = position
 
 
-class Sample(NamedTuple):
+class MemorySample(NamedTuple):
     """Bytes of the process and of the GPU at some moment."""
 
     moment: float
@@ -162,7 +162,7 @@ class Sampler:
 
     def __init__(self, backend: Backend) -> None:
         self._backend, self._stop = backend, Event()
-        self.samples: list[Sample] = []
+        self.samples: list[MemorySample] = []
         self._thread = Thread(target=self._run, name="dynstore-sampler", daemon=True)
 
     def _run(self) -> None:
@@ -173,7 +173,7 @@ class Sampler:
             if self._backend.on_gpu:
                 free, total = self._backend.xp.cuda.runtime.memGetInfo()
                 on_gpu = total - free
-            self.samples.append(Sample(perf_counter(), resident, on_gpu))
+            self.samples.append(MemorySample(perf_counter(), resident, on_gpu))
 
     def __enter__(self) -> Sampler:
         self._thread.start()
@@ -184,7 +184,7 @@ class Sampler:
         self._thread.join()
 
 
-class Part(NamedTuple):
+class Tenth(NamedTuple):
     """A tenth of the time: ms of each batch, and the peaks of the process's and of the GPU's memory in bytes."""
 
     times: list[float]
@@ -222,7 +222,7 @@ class Outcome:
     streams: int
     ticks: int
     edges: int
-    parts: list[Part]
+    parts: list[Tenth]
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -263,7 +263,7 @@ def soak(
     scale : int
         Of the R-MAT graph.
     """
-    table, ticks, faults = Table(scale, seed), list[int](), list[str]()
+    table, ticks, faults = RowEnds(scale, seed), list[int](), list[str]()
     warm = Witness(Window(DynamicGraph(device=device), window, by="time"), table)  # kernels are compiled, or loaded
     _run(warm, Numbered(warm, overload, batch, perf_counter() + min(5.0, seconds / 2), None), "block", batch, ticks)
     ticks.clear()
@@ -294,7 +294,7 @@ def soak(
     )  # fmt: skip
 
 
-def _parts(begun: float, passed: float, moments: Sequence[float], samples: list[Sample]) -> list[Part]:
+def _parts(begun: float, passed: float, moments: Sequence[float], samples: list[MemorySample]) -> list[Tenth]:
     """Return the tenths of some time."""
     found = []
     for part in range(PARTS):
@@ -302,11 +302,11 @@ def _parts(begun: float, passed: float, moments: Sequence[float], samples: list[
         times = [1e3 * (after - before) for before, after in pairwise(moments) if low <= after < high]
         within = [sample for sample in samples if low <= sample.moment < high]
         peaks = max((each.resident for each in within), default=0), max((each.on_gpu for each in within), default=0)
-        found.append(Part(times or [0.0], *peaks))
+        found.append(Tenth(times or [0.0], *peaks))
     return found
 
 
-def _growth(parts: list[Part]) -> Iterator[str]:
+def _growth(parts: list[Tenth]) -> Iterator[str]:
     for name, peaks in (
         ("the process", [part.resident for part in parts]),
         ("the GPU", [part.on_gpu for part in parts]),

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.documents import write_document
 from dynstore.bench.module_command import run_as_command
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -73,7 +73,7 @@ def _step(G: DynamicGraph, num_pins: int | None, entering: Any, leaving: Any) ->
 
     def timed(name: str, call: Callable[..., Any], *arguments: Any) -> None:
         with quiet():
-            watch = Stopwatch(G.core.backend)
+            watch = LapTimer(G.core.backend)
             watch.start()
             call(*arguments)
             found[name] = watch.lap()

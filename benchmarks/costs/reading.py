@@ -36,7 +36,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable, read_events
 from dynstore.streams import FileSource, Stream
 
-__all__ = ["KINDS", "WAYS", "Run", "main", "measure", "write_file"]
+__all__ = ["KINDS", "WAYS", "ReadingRun", "main", "measure", "write_file"]
 
 KINDS = ("pairs", "weights", "texts")
 PEERS = ("pyarrow.csv", "polars")
@@ -49,7 +49,7 @@ STREAM_ROWS = 1_000_000
 HIGH_WATER = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
-class Run(NamedTuple):
+class ReadingRun(NamedTuple):
     """Seconds of one way, and by how many MB the process grew; None where that is not known."""
 
     read: float
@@ -109,7 +109,7 @@ def _new_graph(kind: str, device: Any) -> DynamicGraph:
     return DynamicGraph(weighted=kind != "pairs", renumber=kind == "texts", device=device)
 
 
-def _run(way: str, path: Path, kind: str, device: Any) -> tuple[Run, int]:
+def _run(way: str, path: Path, kind: str, device: Any) -> tuple[ReadingRun, int]:
     """Time one way; return the times, and the number of edges."""
     before = _peak(reset=True)
     with quiet():
@@ -126,7 +126,7 @@ def _run(way: str, path: Path, kind: str, device: Any) -> tuple[Run, int]:
         ended = perf_counter()
     after = _peak()
     grown = None if before is None or after is None else (after - before) / 1e3
-    return Run(read - begun, ended - read, grown), G.number_of_edges()
+    return ReadingRun(read - begun, ended - read, grown), G.number_of_edges()
 
 
 def _peak(reset: bool = False) -> float | None:
@@ -140,7 +140,7 @@ def _peak(reset: bool = False) -> float | None:
     return float(found[1]) if found else None
 
 
-def measure(path: Path, kind: str, rounds: int, device: Any) -> Iterator[dict[str, Run]]:
+def measure(path: Path, kind: str, rounds: int, device: Any) -> Iterator[dict[str, ReadingRun]]:
     """Yield the times of all ways, round by round.
 
     Raises
@@ -188,7 +188,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
 
 
-def _show(kind: str, num_rows: int, device: str, rounds: list[dict[str, Run]]) -> list[dict[str, Any]]:
+def _show(kind: str, num_rows: int, device: str, rounds: list[dict[str, ReadingRun]]) -> list[dict[str, Any]]:
     """Print a line for each way; return the rows of the JSON, in which ``bytes`` are those of the peak."""
     rows = []
     for way in WAYS:

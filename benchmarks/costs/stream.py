@@ -34,7 +34,7 @@ from benchmarks.documents import write_document
 from dynstore.bench.machine import share_memory
 from dynstore.bench.module_command import run_as_command
 from dynstore.bench.stream import describe_stream
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.datasets.names import is_generated
 from dynstore.durable.database import Database, open_database
@@ -141,7 +141,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
     backend, times = window.graph.core.backend, []
     monitors = make_monitors(window.graph, names)
     brought = [tuple(backend.asarray(column) for column in batch) for batch in batches]
-    watch = Stopwatch(backend)
+    watch = LapTimer(backend)
     with quiet():
         for batch in brought:
             watch.start()
@@ -157,7 +157,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
 def _copy_ms(window: Window, batches: list[tuple[np.ndarray, ...]]) -> list[float]:
     """Bring batches to the device as a stream does."""
     backend, times = window.graph.core.backend, []
-    staging, watch = make_staging(backend), Stopwatch(backend)
+    staging, watch = make_staging(backend), LapTimer(backend)
     with quiet():
         for batch in batches:
             watch.start()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from dynstore.backend import get_backend
-from dynstore.bench.timing import Stopwatch, quiet
+from dynstore.bench.timing import LapTimer, quiet
 from dynstore.graph.exchanges import exchange
 from dynstore.streams.journal import find_journal
 from dynstore.streams.monitors import StreamMonitor
@@ -53,7 +53,7 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
     reader = RowReader(graph, None, False, False)
     staging = make_staging(backend if find_journal(graph) is None else get_backend("cpu"))
     times: dict[str, list[float]] = {name: [] for name in ALONE}
-    watch = Stopwatch(backend)
+    watch = LapTimer(backend)
     with quiet(), _timed_updates(graph, times["update"]):
         for batch in batches:
             watch.start()
@@ -81,7 +81,7 @@ def time_stages(window: Window, batches: list[tuple[np.ndarray, ...]], names: Se
 @contextmanager
 def _timed_updates(graph: Any, times: list[float]) -> Iterator[None]:
     """Have a window's exchanges of edges note their ms."""
-    watch = Stopwatch(graph.core.backend)
+    watch = LapTimer(graph.core.backend)
 
     def timed(*given: Any) -> Any:
         watch.start()

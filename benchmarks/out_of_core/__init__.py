@@ -39,8 +39,8 @@ from benchmarks.out_of_core.contest import (
     USUAL_WAYS,
     WAYS,
     Contest,
+    ContestPlan,
     Options,
-    Plan,
     Run,
 )
 from benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS
@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
             write_document(given.json, "out-of-core", arguments, dataset, rows, agree, module="out_of_core")
 
     print(f"{'algorithm':<12} {'way':<14} {'resident':>8} {'ms':>10} {'link MB':>10} {'of all':>7} {'bound':>6}")
-    for run in contest.measure(Plan(ways, residents, algorithms, given.repeats, given.limit_seconds)):
+    for run in contest.measure(ContestPlan(ways, residents, algorithms, given.repeats, given.limit_seconds)):
         median = float(np.median(run.times))
         print(
             f"{run.algorithm:<12} {run.way:<14} {run.resident:8.2f} {median:10.3f} {run.link_bytes / 1e6:10.1f} "

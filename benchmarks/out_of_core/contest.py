@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.out_of_core.slotted import SLOTTED, SLOTTED_ALGORITHMS, SlottedPages
 from benchmarks.rmat_pieces import INTO, OUT
 from dynstore.algorithms.paged import (
+    LinkTraffic,
     PageReader,
-    Traffic,
     betweenness_centrality,
     bfs,
     pagerank,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.stores.paged.links import Links
 
-__all__ = ["ALGORITHMS", "NAMES", "USUAL", "USUAL_WAYS", "WAYS", "Contest", "Options", "Plan", "Run"]
+__all__ = ["ALGORITHMS", "NAMES", "USUAL", "USUAL_WAYS", "WAYS", "Contest", "ContestPlan", "Options", "Run"]
 
 # way -> whether pages are encoded, and how they are read
 WAYS = {
@@ -114,7 +114,7 @@ class Options(NamedTuple):
     triangle_bytes: int | None = None
 
 
-class Plan(NamedTuple):
+class ContestPlan(NamedTuple):
     """What to measure.
 
     Attributes
@@ -244,7 +244,7 @@ class Contest:
 
             yield passed_on
 
-    def measure(self, plan: Plan) -> Iterator[Run]:
+    def measure(self, plan: ContestPlan) -> Iterator[Run]:
         """Yield a run for each way, share of resident pages and algorithm; rows are packed when they are needed.
 
         Slotted pages come last; they are made of the plain out-edges, which stay until then.
@@ -285,7 +285,7 @@ class Contest:
         kinds = [OUT] if set(algorithms) != {"pagerank"} else []
         return [*kinds, INTO] if {"pagerank", "bfs"} & set(algorithms) else kinds
 
-    def _measure_packed(self, plan: Plan, packed: dict[int, PagedRows], ways: Sequence[str]) -> Iterator[Run]:
+    def _measure_packed(self, plan: ContestPlan, packed: dict[int, PagedRows], ways: Sequence[str]) -> Iterator[Run]:
         for algorithm in plan.algorithms if ways else ():
             for way in ways:
                 for resident in plan.residents:
@@ -295,7 +295,7 @@ class Contest:
                         lambda: self._measure_one(packed, way, resident, algorithm, plan.repeats),  # noqa: B023
                     )
 
-    def _measure_slotted(self, plan: Plan, kept: list[PagedRows], algorithms: Sequence[str]) -> Iterator[Run]:
+    def _measure_slotted(self, plan: ContestPlan, kept: list[PagedRows], algorithms: Sequence[str]) -> Iterator[Run]:
         """Measure slotted pages that are made of packed rows of out-edges, whose plain ids lie in host memory."""
         try:
             self._check_time(plan)
@@ -314,7 +314,7 @@ class Contest:
                         lambda: self._measure_pages(pages, way, resident, algorithm, plan.repeats),  # noqa: B023
                     )
 
-    def _try(self, plan: Plan, what: str, measure: Callable[[], Run]) -> Iterator[Run]:
+    def _try(self, plan: ContestPlan, what: str, measure: Callable[[], Run]) -> Iterator[Run]:
         """Yield a run, unless the time is up, or it does not fit: then that is noted."""
         self._begun += 1
         try:
@@ -326,7 +326,7 @@ class Contest:
             return
         yield run
 
-    def _check_time(self, plan: Plan) -> None:
+    def _check_time(self, plan: ContestPlan) -> None:
         if plan.limit_s is not None and read_clock() - self._began_s > plan.limit_s:
             raise _TimeUpError("the time was up")
 
@@ -367,7 +367,7 @@ class Contest:
         times, each = [], self._options.iterations if algorithm == "pagerank" else 1
         for _ in range(repeats):
             for reader in readers:
-                reader.traffic = Traffic()
+                reader.traffic = LinkTraffic()
             with quiet():
                 times.append(time_call(self.backend, self.run, readers, algorithm)[1] / each)
         pages = int(read.page_bytes().sum()) + (int(read.weight_bytes().sum()) if weighted else 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.papers.contest import Contestant, Experiment, Figure, make_graph, name_together
 from benchmarks.papers.data import Ring, fingerprint
-from dynstore.bench.timing import Stopwatch
+from dynstore.bench.timing import LapTimer
 
 if TYPE_CHECKING:
     from benchmarks.papers.contest import PapersJob, PapersResult
@@ -44,7 +44,7 @@ class Bench:
         self.backend = lab.backend_of(contestant)
         self.xp = self.backend.xp
         self.ring = ring.on(self.backend, lab.backend)
-        self.watch = Stopwatch(self.backend)
+        self.watch = LapTimer(self.backend)
         self._lab = lab
         self._figures: dict[tuple[str, str, str, str | None, int], Figure] = {}
         self._spent_s: dict[tuple[str, int], float] = {}

@@ -30,7 +30,7 @@ TOLERANCE = 1e-3  # of PageRank, L1
 RANKS_APART = 2 * TOLERANCE / (1 - 0.85)  # two runs that stop within the tolerance of the fixed point
 
 
-class _Window:
+class _RingWindow:
     """A graph that holds half of a ring, and moves on."""
 
     def __init__(self, bench: Bench) -> None:
@@ -57,7 +57,7 @@ class _Window:
 
 
 def _update_latency(bench: Bench) -> None:
-    window = _Window(bench)
+    window = _RingWindow(bench)
     for paper, size in sizes_that_fit(bench, BATCHES, window.size):
         for step in bench.steps(bench.job.steps, paper):
             passed_ms = window.slide(size)
@@ -71,7 +71,7 @@ def _update_latency(bench: Bench) -> None:
 
 def _with_analytics(name: str) -> Callable[[Bench], None]:
     def measure(bench: Bench) -> None:
-        window, most = _Window(bench), DATA_SETS[bench.ring.name].num_edges
+        window, most = _RingWindow(bench), DATA_SETS[bench.ring.name].num_edges
         for share in SLIDES:
             size, paper = max(1, round(share * len(bench.ring))), round(share * most)
             for step in bench.steps(bench.job.steps, paper, ANALYTICS):

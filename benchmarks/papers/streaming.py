@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.out_of_core.slotted import MIB, make_format, run_streamed
 from benchmarks.papers.printed import BULK
 from dynstore import gts
-from dynstore.bench.timing import Stopwatch
+from dynstore.bench.timing import LapTimer
 from dynstore.gts.costs import Machine, predict_pass, predict_search
 from dynstore.gts.links import make_link
 from dynstore.gts.streaming import RunReport, Settings, Streamer
@@ -97,7 +97,7 @@ def time_link(backend: Backend, size: int, steps: int = RUNS) -> float:
     total = size * min(LINK_BYTES // size, MOST_COPIES)
     source, target = link.empty_pinned(total, np.uint8), backend.empty(total, np.uint8)
     source.fill(1)
-    watch, times = Stopwatch(backend), []
+    watch, times = LapTimer(backend), []
     for _ in range(steps + 1):
         watch.start()
         for at in range(0, total, size):
@@ -113,7 +113,7 @@ def _time_launch(backend: Backend) -> float:
         return 0.0
     from dynstore.cuda.compiler import k_probe
 
-    written, watch = backend.zeros(1, np.int32), Stopwatch(backend)
+    written, watch = backend.zeros(1, np.int32), LapTimer(backend)
     k_probe.launch(1, written)
     watch.start()
     for _ in range(CALLS):

@@ -53,7 +53,7 @@ class _Lane:
             self._stream.synchronize()
 
 
-class _Stream:
+class _TransferStream:
     """A window's batches in the host's memory, two of them at a time on the device, and the distances of a BFS."""
 
     def __init__(self, bench: Bench, size: int, steps: int) -> None:
@@ -92,7 +92,7 @@ def hidden_transfers(bench: Bench) -> None:
         size = max(1, round(share * len(bench.ring)))
         paper = round(share * DATA_SETS[bench.ring.name].num_edges)
         steps = min(bench.job.steps + 1, half // size)
-        in_turn = _Stream(bench, size, steps)
+        in_turn = _TransferStream(bench, size, steps)
         for step in range(steps):
             times = _slide_in_turn(in_turn, step)
             if step:  # the first one warms up
@@ -103,7 +103,7 @@ def hidden_transfers(bench: Bench) -> None:
                 bench.note("total", update + search + copies, size, paper, half, IN_TURN)
         in_turn.check(steps)
         _compare(bench, in_turn, size)
-        beside = _Stream(bench, size, steps)
+        beside = _TransferStream(bench, size, steps)
         beside.send(0)
         beside.lane.wait()
         last: Array | None = None
@@ -119,13 +119,13 @@ def hidden_transfers(bench: Bench) -> None:
         bench.remark("on the host there is nothing to hide")
 
 
-def _compare(bench: Bench, stream: _Stream, size: int) -> None:
+def _compare(bench: Bench, stream: _TransferStream, size: int) -> None:
     """Compare the distances that have come to the host with those of the contestants, and the way, before."""
     found, places = stream.distances.astype(np.int64), np.arange(1, stream.distances.shape[0] + 1)
     bench.agree(f"distances after slides of {size}", int((found * places).sum()))
 
 
-def _slide_in_turn(stream: _Stream, step: int) -> tuple[float, float, float]:
+def _slide_in_turn(stream: _TransferStream, step: int) -> tuple[float, float, float]:
     """Copy, work, copy; return the ms of the update, the BFS and both copies."""
     timed, lane = stream.bench.timed, stream.lane
 
@@ -142,7 +142,7 @@ def _slide_in_turn(stream: _Stream, step: int) -> tuple[float, float, float]:
     return updating, searching, sending + copied(lane.begin, stream.distances, distances)
 
 
-def _slide_beside(stream: _Stream, step: int, last: Array | None) -> Array:
+def _slide_beside(stream: _TransferStream, step: int, last: Array | None) -> Array:
     """Send the next batch and fetch the last distances while this batch is worked on."""
     if step + 1 < stream.batches.shape[0]:
         stream.send(step + 1)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.documents import write_document
-from benchmarks.ranks.bench import Sizes
+from benchmarks.ranks.bench import RankSizes
 from benchmarks.ranks.engines import ENGINES, run_ranks
 from benchmarks.ranks.parts import PARTS, run_part
 from benchmarks.rmat_pieces import MAX_SCALE
@@ -86,7 +86,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Measure the parts, print, and write the JSON of schema 1 after each; return 1 if one has failed."""
     given = _parse(arguments)
-    sizes = Sizes(
+    sizes = RankSizes(
         given.scale, given.edge_factor, tuple(given.batches), tuple(given.edges), given.slide_scale, given.page_scale,
         given.largest_scale, given.steps, given.seconds,
     )  # fmt: skip

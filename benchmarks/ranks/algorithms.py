@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dynstore
-from benchmarks.ranks.bench import Bench, OneRank, insert_all
+from benchmarks.ranks.bench import OneRank, RankBench, insert_all
 from benchmarks.rmat_pieces import make_rows
 from dynstore import distributed
 from dynstore.distributed import ShardedGraph
@@ -23,13 +23,13 @@ TRIANGLE_SCALE = 16  # the most: pairs of neighbours are sent round, and R-MAT 2
 TEN = {"max_iter": 10, "tol": 0.0, "fail_on_nonconvergence": False}
 
 
-def _make_part(bench: Bench, scale: int, rank: int, weighted: bool) -> tuple[Any, ...]:
+def _make_part(bench: RankBench, scale: int, rank: int, weighted: bool) -> tuple[Any, ...]:
     """Return the rows that a rank brings; with ``weighted`` an edge has the same weight in all rows, 1 to 100."""
     src, dst = make_rows(bench.backend, scale, (bench.sizes.edge_factor << scale) // bench.comm.size, rank)
     return (src, dst, ((src ^ dst) % 100 + 1).astype(np.float32)) if weighted else (src, dst)
 
 
-def _build(bench: Bench, scale: int, weighted: bool = False) -> tuple[ShardedGraph, int]:
+def _build(bench: RankBench, scale: int, weighted: bool = False) -> tuple[ShardedGraph, int]:
     """Return an undirected graph of which each rank has brought a part, and the vertex of the highest degree."""
     G = ShardedGraph(bench.comm, directed=False, weighted=weighted)
     insert_all(G, _make_part(bench, scale, bench.comm.rank, weighted))
@@ -38,7 +38,7 @@ def _build(bench: Bench, scale: int, weighted: bool = False) -> tuple[ShardedGra
     return G, int(bench.backend.xp.argmax(degrees))
 
 
-def measure_own(bench: Bench) -> None:
+def measure_own(bench: RankBench) -> None:
     """Search and rank a sharded graph, then one graph of the same edges on rank 0; answers are compared."""
     scale = bench.sizes.scale
     calls: dict[str, Call] = {
@@ -59,7 +59,7 @@ def measure_own(bench: Bench) -> None:
     )
 
 
-def _compare(bench: Bench, scale: int, weighted: bool, calls: dict[str, Call]) -> None:
+def _compare(bench: RankBench, scale: int, weighted: bool, calls: dict[str, Call]) -> None:
     """Time algorithms on a sharded graph and on one graph."""
     comm, backend = bench.comm, bench.backend
     G, start = _build(bench, scale, weighted)
@@ -100,7 +100,7 @@ def _columns(frame: Any) -> list[Any]:
     return [frame[name].values for name in frame.columns[1:]]
 
 
-def measure_cugraph(bench: Bench) -> None:
+def measure_cugraph(bench: RankBench) -> None:
     """Build cuGraph's graph of the same edges on the same GPUs, run its algorithms on it, and on rows that are lent."""
     import cupy
     import pylibcugraph as plc

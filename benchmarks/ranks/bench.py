@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynstore.backend import Backend, get_backend
-from dynstore.bench.timing import Stopwatch, percentiles
+from dynstore.bench.timing import LapTimer, percentiles
 from dynstore.distributed import Communicator, ShardedGraph
 
-__all__ = ["Bench", "OneRank", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums"]
+__all__ = ["OneRank", "RankBench", "RankSizes", "distinct_keys", "edge_sums", "insert_all", "key_sums"]
 
 INSERTED = 1 << 25  # rows that are inserted at once
 SHARE = 0.75  # of a part's seconds: then it begins no further step
 MIX = np.int64(-7046029254386353131)  # odd: what mixes the ends of an edge before they are added up
 
 
-class Sizes(NamedTuple):
+class RankSizes(NamedTuple):
     """What is measured.
 
     Attributes
@@ -56,7 +56,7 @@ class Sizes(NamedTuple):
 
 
 class OneRank:
-    """What :meth:`Bench.time_once` needs of a communicator where there is none."""
+    """What :meth:`RankBench.time_once` needs of a communicator where there is none."""
 
     rank = 0
 
@@ -68,7 +68,7 @@ class OneRank:
         return [value]
 
 
-class Bench:
+class RankBench:
     """One part of the measurement on one rank.
 
     Parameters
@@ -79,7 +79,7 @@ class Bench:
         A file to which rank 0 appends each row when it is known.
     """
 
-    def __init__(self, comm: Communicator, sizes: Sizes, path: str) -> None:
+    def __init__(self, comm: Communicator, sizes: RankSizes, path: str) -> None:
         self.comm, self.sizes, self._path = comm, sizes, path
         self.backend = get_backend(comm.device)
         self._begun = monotonic()
@@ -91,7 +91,7 @@ class Bench:
 
     def time_once(self, call: Callable[[], Any], comm: Communicator | OneRank) -> float:
         """Return the ms of a call on the slowest of some ranks."""
-        watch = Stopwatch(self.backend)
+        watch = LapTimer(self.backend)
         comm.barrier()
         watch.start()
         call()

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.ranks.bench import Bench
+from benchmarks.ranks.bench import RankBench
 from benchmarks.ranks.sliding import DeviceStore, Slides
 from benchmarks.rmat_pieces import INTO, ROWS, count_keys
 from dynstore.algorithms.paged.passes import PageReader
-from dynstore.bench.timing import Stopwatch
+from dynstore.bench.timing import LapTimer
 from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.memory import copy_to_device
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.store import PagedStore, PagedTable
     from dynstore.typing import Array
 
-__all__ = ["PrefixRows", "Ranking", "count_tails", "device_bytes", "measure_largest"]
+__all__ = ["PagedRanking", "PrefixRows", "count_tails", "device_bytes", "measure_largest"]
 
 ALPHA, SEED = 0.85, 1
 PREFIX_BITS = 16  # events are counted by so many leading bits of their destinations
@@ -139,7 +139,7 @@ def count_tails(store: PagedStore) -> Array:
     return degrees
 
 
-class Ranking:
+class PagedRanking:
     """PageRank over pages of all ranks. Each rank has the sums of its rows; shares of all vertices are on each.
 
     Parameters
@@ -157,7 +157,7 @@ class Ranking:
         Of the rows of this rank.
     """
 
-    def __init__(self, bench: Bench, rows: PrefixRows, store: PagedStore) -> None:
+    def __init__(self, bench: RankBench, rows: PrefixRows, store: PagedStore) -> None:
         self._comm, self._rows = bench.comm, rows
         backend = self._backend = bench.backend
         table = store.native_rows().table
@@ -214,7 +214,7 @@ class Ranking:
         return total
 
 
-def measure_largest(bench: Bench) -> None:
+def measure_largest(bench: RankBench) -> None:
     """Pack the in-edges of each rank, keep them in its device memory; time PageRank, slides, and PageRank again."""
     comm, sizes, backend = bench.comm, bench.sizes, bench.backend
     scale = sizes.largest_scale
@@ -233,7 +233,7 @@ def measure_largest(bench: Bench) -> None:
     _rank(bench, rows, store, scale, speed, ", after slides")
 
 
-def _keep_pages(bench: Bench, rows: PrefixRows) -> PagedRows:
+def _keep_pages(bench: RankBench, rows: PrefixRows) -> PagedRows:
     """Pack the rows, and bring the pages to the device; the host's memory is free again."""
     backend = bench.backend
     packed = pack_pieces(backend, rows.num_vertices, rows.pieces)
@@ -247,10 +247,10 @@ def _keep_pages(bench: Bench, rows: PrefixRows) -> PagedRows:
     return packed
 
 
-def _rank(bench: Bench, rows: PrefixRows, store: DeviceStore, scale: int, speed: float, when: str = "") -> None:
+def _rank(bench: RankBench, rows: PrefixRows, store: DeviceStore, scale: int, speed: float, when: str = "") -> None:
     """Time an iteration of PageRank."""
     comm = bench.comm
-    ranking = Ranking(bench, rows, store)
+    ranking = PagedRanking(bench, rows, store)
     num_edges = sum(comm.all_gather(store.num_edges))
     bench.check(f"{num_edges} edges are in pages and deltas", num_edges == ranking.num_edges)
     times = bench.time(ranking.iterate, before=ranking.restart, steps=min(STEPS, bench.sizes.steps))
@@ -268,7 +268,7 @@ def _rank(bench: Bench, rows: PrefixRows, store: DeviceStore, scale: int, speed:
     _say_memory(bench, "ranked")
 
 
-def _slide(bench: Bench, rows: PrefixRows, store: DeviceStore, scale: int, speed: float) -> None:
+def _slide(bench: RankBench, rows: PrefixRows, store: DeviceStore, scale: int, speed: float) -> None:
     """Time slides: as many new events arrive as old ones leave."""
     comm, num_events = bench.comm, bench.sizes.edge_factor << scale
     make = partial(Slides, bench, rows.bounds, store, (num_events, scale, SEED))
@@ -292,7 +292,7 @@ def _slide(bench: Bench, rows: PrefixRows, store: DeviceStore, scale: int, speed
     _say_memory(bench, "slid")
 
 
-def _say_memory(bench: Bench, what: str) -> None:
+def _say_memory(bench: RankBench, what: str) -> None:
     """Print how much device memory all ranks have taken, with what their pools keep."""
     if bench.backend.on_gpu:
         free, there = bench.backend.xp.cuda.runtime.memGetInfo()
@@ -315,7 +315,7 @@ def _bytes_of_iteration(table: PagedTable) -> int:
 def _bytes_a_second(backend: Backend) -> float:
     """Return how many bytes a copy on the device reads and writes in a second."""
     given = backend.zeros(COPIED if backend.on_gpu else 1 << 20, np.uint8)
-    taken, watch = backend.empty(given.shape[0], np.uint8), Stopwatch(backend)
+    taken, watch = backend.empty(given.shape[0], np.uint8), LapTimer(backend)
     laps = []
     for _ in range(3):
         watch.start()

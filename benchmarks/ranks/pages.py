@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ranks.bench import Bench
+from benchmarks.ranks.bench import RankBench
 from benchmarks.rmat_pieces import make_rows
 from dynstore import gts
 from dynstore.backend import get_backend
@@ -15,7 +15,7 @@ from dynstore.backend import get_backend
 __all__ = ["measure_pages"]
 
 
-def measure_pages(bench: Bench) -> None:
+def measure_pages(bench: RankBench) -> None:
     """Search and rank streamed pages by both strategies; answers are compared with those of one device."""
     comm, sizes = bench.comm, bench.sizes
     src, dst = make_rows(get_backend("cpu"), sizes.page_scale, sizes.edge_factor << sizes.page_scale, 1)
@@ -43,6 +43,6 @@ def _rank(engine: Any) -> Any:
     return engine.pagerank(**options)
 
 
-def _values(bench: Bench, frame: Any) -> np.ndarray:
+def _values(bench: RankBench, frame: Any) -> np.ndarray:
     found: np.ndarray = bench.backend.to_host(frame[frame.columns[1]].values)
     return found

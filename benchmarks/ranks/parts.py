@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from benchmarks.ranks.algorithms import measure_cugraph, measure_own
-from benchmarks.ranks.bench import Bench, Sizes
+from benchmarks.ranks.bench import RankBench, RankSizes
 from benchmarks.ranks.largest import measure_largest
 from benchmarks.ranks.pages import measure_pages
 from benchmarks.ranks.updates import measure_slides, measure_weak
@@ -17,7 +17,7 @@ from dynstore.errors import MissingDependencyError
 
 __all__ = ["PARTS", "run_part"]
 
-PARTS: dict[str, Callable[[Bench], None]] = {
+PARTS: dict[str, Callable[[RankBench], None]] = {
     "weak": measure_weak,
     "own": measure_own,
     "cugraph": measure_cugraph,
@@ -27,14 +27,14 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 }
 
 
-def run_part(comm: Communicator, part: str, sizes: Sizes, path: str) -> None:
+def run_part(comm: Communicator, part: str, sizes: RankSizes, path: str) -> None:
     """Measure one part on this rank."""
     if comm.device == "cuda":
         with suppress(MissingDependencyError):  # without RMM CuPy has its own pool
             _choose_pool(part)
     # A collection before each timed call would take longer than the calls: 0.1 to 1 s with RAPIDS imported.
     with quiet():
-        PARTS[part](Bench(comm, sizes, path))
+        PARTS[part](RankBench(comm, sizes, path))
 
 
 def _choose_pool(part: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from benchmarks.ranks.bench import Bench
+from benchmarks.ranks.bench import RankBench
 from benchmarks.rmat_pieces import make_rows
 from dynstore.batches.sorted import EdgeBatch, sort_pairs
 from dynstore.stores.paged.filter import EdgeFilter
@@ -72,7 +72,7 @@ class Slides:
     """
 
     def __init__(
-        self, bench: Bench, bounds: Sequence[int], store: PagedStore, events: tuple[int, int, int], slide: int
+        self, bench: RankBench, bounds: Sequence[int], store: PagedStore, events: tuple[int, int, int], slide: int
     ) -> None:
         self._bench, self._store, self._events, self._slide = bench, store, events, slide
         self._bounds = bench.backend.asarray(np.array(bounds[1:-1], np.int32))
@@ -133,7 +133,7 @@ class Slides:
         self._bench.check("edges that left are not, unless they came back", bool((left == comes_back).all()))
 
 
-def _are_among(bench: Bench, keys: Array, others: Array) -> Array:
+def _are_among(bench: RankBench, keys: Array, others: Array) -> Array:
     """Return whether each key is one of some ascending ones."""
     if not others.shape[0]:
         return bench.backend.zeros(keys.shape[0], np.bool_)

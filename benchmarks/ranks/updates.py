@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.ranks.bench import (
-    Bench,
     OneRank,
+    RankBench,
     distinct_keys,
     edge_sums,
     insert_all,
@@ -32,7 +32,7 @@ BUILD_DENSITY, EDGE_BYTES = 0.65, 40
 BATCH_SEED = 1000  # of the rows of batches; those of graphs are the number of their rank
 
 
-def measure_weak(bench: Bench) -> None:
+def measure_weak(bench: RankBench) -> None:
     """Insert new rows and delete them again: on one rank, and on all with as many rows each."""
     comm = bench.comm
     alone = connect_alone(comm)
@@ -48,7 +48,7 @@ def measure_weak(bench: Bench) -> None:
         comm.barrier()
 
 
-def _compile(bench: Bench, alone: Communicator) -> None:
+def _compile(bench: RankBench, alone: Communicator) -> None:
     """Do everything once, on all ranks at the same time: kernels that they lack are compiled."""
     rows = make_rows(bench.backend, WARM_SCALE, 1 << WARM_SCALE, bench.comm.rank)
     for G in (ShardedGraph(alone), DynamicGraph(device=alone.device)):  # type: ignore[arg-type]
@@ -61,13 +61,13 @@ def _compile(bench: Bench, alone: Communicator) -> None:
     bench.say("compiled")
 
 
-def _batch(bench: Bench, rank: int, number: int, step: int) -> tuple[Any, Any]:
+def _batch(bench: RankBench, rank: int, number: int, step: int) -> tuple[Any, Any]:
     rows = bench.sizes.batches[number]
     seed = BATCH_SEED * (1 + number) + rank
     return make_rows(bench.backend, bench.sizes.scale, rows, seed, step * rows)
 
 
-def _weak(bench: Bench, comm: Communicator) -> None:
+def _weak(bench: RankBench, comm: Communicator) -> None:
     sizes, backend, size = bench.sizes, bench.backend, comm.size
     G: Any = ShardedGraph(comm)
     num_rows = sizes.edge_factor << sizes.scale
@@ -91,7 +91,7 @@ def _weak(bench: Bench, comm: Communicator) -> None:
     _check_sums(bench, comm, G, expected, f"the edges of {size} ranks after all batches")
 
 
-def _check_sums(bench: Bench, comm: Communicator, G: Any, expected: Any, what: str) -> None:
+def _check_sums(bench: RankBench, comm: Communicator, G: Any, expected: Any, what: str) -> None:
     found = edge_sums(comm, G)
     right = expected is None or found == key_sums(expected)
     if not all(comm.all_gather(right)):
@@ -99,7 +99,7 @@ def _check_sums(bench: Bench, comm: Communicator, G: Any, expected: Any, what: s
     bench.say(f"right: {what}: {found[0]}")
 
 
-def _time_both(bench: Bench, comm: Communicator | OneRank, G: Any, number: int, store: str, rows: int) -> None:
+def _time_both(bench: RankBench, comm: Communicator | OneRank, G: Any, number: int, store: str, rows: int) -> None:
     """Time insertions and deletions that take turns."""
     batches = [_batch(bench, comm.rank, number, step) for step in range(bench.sizes.steps + 1)]
     steps: dict[str, Any] = {"insert": iter(batches), "delete": iter(batches)}
@@ -114,7 +114,7 @@ def _time_both(bench: Bench, comm: Communicator | OneRank, G: Any, number: int, 
         bench.note(store, name, taken_all, G.number_of_edges(), rows)
 
 
-def _plain(bench: Bench) -> None:
+def _plain(bench: RankBench) -> None:
     """Do what one rank does with a graph that knows no ranks."""
     sizes = bench.sizes
     G = DynamicGraph(device=bench.comm.device)  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def _plain(bench: Bench) -> None:
         _time_both(bench, alone, G, number, "DynamicGraph", rows)
 
 
-def measure_slides(bench: Bench) -> None:
+def measure_slides(bench: RankBench) -> None:
     """Slide the rows of an undirected graph by 1 %, and search it: Fig. 12 of Sha et al., PVLDB 11(1), 2017."""
     comm, sizes = bench.comm, bench.sizes
     alone = connect_alone(comm)
@@ -164,7 +164,7 @@ def _does_not_fit(backend: Backend, edges: int) -> str:
     return ""
 
 
-def _slide(bench: Bench, comm: Communicator, edges: int) -> dict[str, Any]:
+def _slide(bench: RankBench, comm: Communicator, edges: int) -> dict[str, Any]:
     """Return what does not depend on the number of ranks."""
     sizes, backend, store = bench.sizes, bench.backend, f"{comm.size} ranks" if comm.size > 1 else "1 rank"
     # All rows in their order; each rank brings a part of each slide.

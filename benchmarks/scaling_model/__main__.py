@@ -26,8 +26,8 @@ import numpy as np
 
 from benchmarks.documents import write_document
 from benchmarks.scaling_model.counts import ALGORITHMS, UPDATES, Graph, Tally
-from benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
-from benchmarks.scaling_model.runs import ENGINES, Case, Found, Plan, make_batch, make_case, run_ranks
+from benchmarks.scaling_model.links import ASSUMED, CollectiveCosts, assumed_link, fit_link
+from benchmarks.scaling_model.runs import ENGINES, MeasuredTimes, RunPlan, ScalingCase, make_batch, make_case, run_ranks
 from dynstore.bench.module_command import run_as_command
 from dynstore.bench.outputs import check_outputs
 from dynstore.bench.timing import percentiles
@@ -56,7 +56,7 @@ class Prediction(NamedTuple):
         return TERMS[int(np.argmax(self))]
 
 
-def count(name: str, graph: Graph, source: int, case: Case, size: int, seed: int) -> Tally:
+def count(name: str, graph: Graph, source: int, case: ScalingCase, size: int, seed: int) -> Tally:
     """Count a call, by its name in the tables."""
     if name in ALGORITHMS:
         return ALGORITHMS[name](graph, size, source)
@@ -65,7 +65,7 @@ def count(name: str, graph: Graph, source: int, case: Case, size: int, seed: int
     return UPDATES[name](graph, size, *make_batch(graph, part, size, seed)[:2]).times(factor)
 
 
-def predict(tally: Tally, link: Link, work: np.ndarray, slowdown: float = 1.0) -> Prediction:
+def predict(tally: Tally, link: CollectiveCosts, work: np.ndarray, slowdown: float = 1.0) -> Prediction:
     """Return what a counted call takes; ``slowdown``: how much longer work takes where ranks share a machine."""
     latency, bandwidth = link.seconds(tally)
     rows = float(tally.rows.mean())
@@ -86,7 +86,9 @@ def fit_work(tallies: list[Tally], seconds: list[float]) -> np.ndarray:
         kept.remove(int(found.argmin()))
 
 
-def _fit_all(calls: list[str], cases: tuple[Case, ...], seed: int, alone: Found, link: Link) -> Work:
+def _fit_all(
+    calls: list[str], cases: tuple[ScalingCase, ...], seed: int, alone: MeasuredTimes, link: CollectiveCosts
+) -> Work:
     """Return the constants of one rank's own work: what it takes alone, without its calls of collectives."""
     tallies: dict[str, list[Tally]] = {name: [] for name in calls}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
@@ -110,7 +112,7 @@ def _show_head(title: str) -> None:
     print(HEAD, *(f"{term:>9}" for term in TERMS), " binds")
 
 
-def _show(name: str, size: int, link: Link, found: Prediction, measured: float | None) -> None:
+def _show(name: str, size: int, link: CollectiveCosts, found: Prediction, measured: float | None) -> None:
     total = sum(found)
     shown = (
         f"{'':9} {total:9.3f} {'':>6}" if measured is None else f"{measured:9.3f} {total:9.3f} {total / measured:5.2f}x"
@@ -123,7 +125,7 @@ def _show(name: str, size: int, link: Link, found: Prediction, measured: float |
     )
 
 
-def _show_link(link: Link) -> None:
+def _show_link(link: CollectiveCosts) -> None:
     for name, base in link.base.items():
         rate = link.bytes_per_s[name] / 1e9
         print(f"  {name:12} {1e6 * base:9.1f} us a call, {1e6 * link.hop[name]:9.1f} us a doubling, {rate:9.3g} GB/s")
@@ -131,7 +133,7 @@ def _show_link(link: Link) -> None:
 
 
 def _row(
-    name: str, store: str, device: str, case: Case, graph: Graph, times: list[float], nbytes: int | None
+    name: str, store: str, device: str, case: ScalingCase, graph: Graph, times: list[float], nbytes: int | None
 ) -> dict[str, Any]:
     """Return a row of schema 1; its bytes are what the busiest rank sends."""
     algorithm = name if name in ALGORITHMS else None
@@ -146,7 +148,7 @@ def _sent(tally: Tally) -> int:
 
 
 def _compare(
-    found: Mapping[int, Found], case: Case, link: Link, work: Work, given: argparse.Namespace
+    found: Mapping[int, MeasuredTimes], case: ScalingCase, link: CollectiveCosts, work: Work, given: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """Print predictions beside what the ranks at hand take, and yield the rows."""
     graph, source = make_case(case, given.seed)
@@ -161,7 +163,9 @@ def _compare(
             yield _row(name, store, given.device, case, graph, [sum(made)], _sent(tally))
 
 
-def _extrapolate(case: Case, alone: Link, work: Work, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _extrapolate(
+    case: ScalingCase, alone: CollectiveCosts, work: Work, given: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     """Print predictions for ranks that are not there, and yield the rows."""
     graph, source = make_case(case, given.seed)
     rate = None if given.gb_per_s is None else 1e9 * given.gb_per_s
@@ -181,15 +185,15 @@ def _extrapolate(case: Case, alone: Link, work: Work, given: argparse.Namespace)
             yield _row(name, store, given.device, case, graph, [sum(made)], _sent(tally))
 
 
-def _cases(given: argparse.Namespace) -> tuple[Case, ...]:
+def _cases(given: argparse.Namespace) -> tuple[ScalingCase, ...]:
     """Return the graph of the tables, and smaller ones that show what a round, a vertex and an edge take."""
     scale, factor, batch = given.scale, given.edge_factor, given.batch
     smaller = max(2, factor // 4)
     return (
-        Case(scale, factor, batch),
-        Case(scale, smaller, max(1, batch // 4)),
-        Case(scale - 2, factor, max(1, batch // 4)),
-        Case(scale - 4, smaller, max(1, batch // 16)),
+        ScalingCase(scale, factor, batch),
+        ScalingCase(scale, smaller, max(1, batch // 4)),
+        ScalingCase(scale - 2, factor, max(1, batch // 4)),
+        ScalingCase(scale - 4, smaller, max(1, batch // 16)),
     )
 
 
@@ -243,7 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
     _check(given)
     cases, found = _cases(given), {}
     for size in sorted(set(given.ranks)):
-        plan = Plan(cases if size == 1 else cases[:1], tuple(given.calls), given.steps, given.seed)
+        plan = RunPlan(cases if size == 1 else cases[:1], tuple(given.calls), given.steps, given.seed)
         measured = run_ranks(given.engine, given.device, size, plan)
         if measured is not None:
             found[size] = measured

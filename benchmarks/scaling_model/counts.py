@@ -99,7 +99,7 @@ class Tally:
             self._note("all_gather", self.size - 1, (self.size - 1) * letters)
 
     def reduce(self, nbytes: int) -> None:
-        """Add ``Call.all_reduce``."""
+        """Add ``Collective.all_reduce``."""
         self.agree()
         self.sum_up(nbytes)
 
@@ -113,7 +113,7 @@ class Tally:
         self._note("broadcast", root.astype(np.int64), root * nbytes)
 
     def route(self, table: np.ndarray, columns: tuple[int, ...]) -> None:
-        """Add ``Call.all_to_all``; ``table[i, j]``: rows from rank i to rank j, ``columns``: bytes of an item each.
+        """Add ``Collective.all_to_all``; ``table[i, j]``: rows from rank i to j, ``columns``: bytes of an item each.
 
         When ranks agree, each says how many rows go to each rank.
         """

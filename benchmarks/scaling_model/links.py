@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.scaling_model.counts import Tally
 from dynstore.backend import get_backend
-from dynstore.bench.timing import Stopwatch
+from dynstore.bench.timing import LapTimer
 from dynstore.distributed import Communicator
 from dynstore.distributed.counting import OPERATIONS
 
-__all__ = ["ASSUMED", "Assumed", "Link", "assumed_link", "fit_link", "measure_slowdown", "measure_transfers"]
+__all__ = ["ASSUMED", "Assumed", "CollectiveCosts", "assumed_link", "fit_link", "measure_slowdown", "measure_transfers"]
 
 SMALL, LARGE = 1, 1 << 18  # entries of 8 bytes
 TEXT = 1 << 16  # bytes of a value of an all_gather
@@ -24,7 +24,7 @@ MESSAGE_S = 1e-6  # assumed: one send within a group of them
 Times = dict[str, float]  # what was done -> median seconds
 
 
-class Link(NamedTuple):
+class CollectiveCosts(NamedTuple):
     """Constants of the collectives.
 
     A call takes ``base``, ``hop`` for each doubling of the ranks, and its bytes over ``bytes_per_s``.
@@ -74,14 +74,18 @@ ASSUMED = {
 }
 
 
-def assumed_link(name: str, alone: Link, latency: float | None, bytes_per_s: float | None) -> Link:
+def assumed_link(
+    name: str, alone: CollectiveCosts, latency: float | None, bytes_per_s: float | None
+) -> CollectiveCosts:
     """Return a link of assumed constants; what a call takes on one rank is taken from a measured one."""
     known = ASSUMED[name]
     given = latency is not None or bytes_per_s is not None
     step = known.latency if latency is None else latency
     rate = known.bytes_per_s if bytes_per_s is None else bytes_per_s
     label = f"{name}, {'by hand' if given else 'assumed'}"
-    return Link(label, alone.base, dict.fromkeys(OPERATIONS, step), dict.fromkeys(OPERATIONS, rate), MESSAGE_S)
+    return CollectiveCosts(
+        label, alone.base, dict.fromkeys(OPERATIONS, step), dict.fromkeys(OPERATIONS, rate), MESSAGE_S
+    )
 
 
 # ---------------------------------------------------------------------- measured
@@ -113,7 +117,7 @@ def measure_transfers(comm: Communicator, repeats: int) -> Times:
 
 
 def _time(comm: Communicator, backend: Any, call: Callable[[], Any], repeats: int) -> float:
-    watch, taken = Stopwatch(backend), []
+    watch, taken = LapTimer(backend), []
     for _ in range(repeats + 2):
         comm.barrier()
         watch.start()
@@ -136,7 +140,7 @@ def measure_slowdown(comm: Communicator, repeats: int) -> float:
 
     alone: float = 0.0
     if comm.rank == 0:
-        watch, taken = Stopwatch(backend), []
+        watch, taken = LapTimer(backend), []
         for _ in range(repeats + 2):
             watch.start()
             work()
@@ -147,7 +151,7 @@ def measure_slowdown(comm: Communicator, repeats: int) -> float:
     return max(1.0, together / alone)
 
 
-def fit_link(name: str, by_ranks: Mapping[int, Times]) -> Link:
+def fit_link(name: str, by_ranks: Mapping[int, Times]) -> CollectiveCosts:
     """Return the constants that measurements of one rank and of several show; several may be missing."""
     alone, most = by_ranks[1], max(by_ranks)
     base = {each: alone[each] for each in OPERATIONS}
@@ -166,4 +170,4 @@ def fit_link(name: str, by_ranks: Mapping[int, Times]) -> Link:
             rates[each] = nbytes / longer
     messages = (COLUMNS - 1) * max(1, most - 1)
     message = max(0.0, times["all_to_all, columns"] - times["all_to_all"]) / messages
-    return Link(name, base, hop, rates, message)
+    return CollectiveCosts(name, base, hop, rates, message)

@@ -12,18 +12,18 @@ from benchmarks.ranks.engines import run_by_nccl
 from benchmarks.scaling_model.counts import ALGORITHMS, Graph, make_graph, own_rows
 from benchmarks.scaling_model.links import Times, measure_slowdown, measure_transfers
 from dynstore import distributed
-from dynstore.bench.timing import Stopwatch, quiet
+from dynstore.bench.timing import LapTimer, quiet
 from dynstore.datasets import rmat
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError
 
-__all__ = ["ENGINES", "Case", "Found", "Plan", "make_batch", "make_case", "measure", "run_ranks"]
+__all__ = ["ENGINES", "MeasuredTimes", "RunPlan", "ScalingCase", "make_batch", "make_case", "measure", "run_ranks"]
 
 ENGINES = ("threads", "mpi", "nccl")
 REPEATS = 15
 
 
-class Case(NamedTuple):
+class ScalingCase(NamedTuple):
     """A graph: R-MAT of 2^``scale`` vertices, undirected and weighted; and the rows of a batch, a rank."""
 
     scale: int
@@ -31,24 +31,24 @@ class Case(NamedTuple):
     batch: int
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """What is measured: graphs, calls by name, and how often."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[ScalingCase, ...]
     calls: tuple[str, ...]
     steps: int
     seed: int
 
 
-class Found(NamedTuple):
+class MeasuredTimes(NamedTuple):
     """What so many ranks took: collectives, work beside others' work, and calls in ms, by case and name."""
 
     transfers: Times
     slowdown: float
-    calls: dict[tuple[Case, str], list[float]]
+    calls: dict[tuple[ScalingCase, str], list[float]]
 
 
-def make_case(case: Case, seed: int) -> tuple[Graph, int]:
+def make_case(case: ScalingCase, seed: int) -> tuple[Graph, int]:
     """Return the graph, and the vertex of the highest degree."""
     events = rmat(case.scale, case.edge_factor, seed)
     weights = np.random.default_rng(seed).random(len(events), np.float32)
@@ -56,26 +56,26 @@ def make_case(case: Case, seed: int) -> tuple[Graph, int]:
     return graph, int(np.bincount(graph.src).argmax())
 
 
-def make_batch(graph: Graph, case: Case, size: int, seed: int) -> tuple[np.ndarray, ...]:
+def make_batch(graph: Graph, case: ScalingCase, size: int, seed: int) -> tuple[np.ndarray, ...]:
     """Return the rows that all ranks bring together: ends of edges, newly paired."""
     random, count = np.random.default_rng(seed + 1), case.batch * size
     chosen = random.integers(0, len(graph.src), (2, count))
     return graph.src[chosen[0]], graph.dst[chosen[1]], random.random(count, np.float32)
 
 
-def measure(comm: Communicator, plan: Plan) -> Found:
+def measure(comm: Communicator, plan: RunPlan) -> MeasuredTimes:
     """Measure all cases on these ranks."""
-    calls: dict[tuple[Case, str], list[float]] = {}
+    calls: dict[tuple[ScalingCase, str], list[float]] = {}
     for case in plan.cases:
         for name, taken in _measure_case(comm, case, plan):
             calls.setdefault((case, name), []).append(taken)
-    return Found(measure_transfers(comm, REPEATS), measure_slowdown(comm, REPEATS), calls)
+    return MeasuredTimes(measure_transfers(comm, REPEATS), measure_slowdown(comm, REPEATS), calls)
 
 
-def _measure_case(comm: Communicator, case: Case, plan: Plan) -> Iterator[tuple[str, float]]:
+def _measure_case(comm: Communicator, case: ScalingCase, plan: RunPlan) -> Iterator[tuple[str, float]]:
     graph, source = make_case(case, plan.seed)
     G = ShardedGraph(comm, weighted=True, directed=False)
-    backend, watch = G.shard.core.backend, Stopwatch(G.shard.core.backend)
+    backend, watch = G.shard.core.backend, LapTimer(G.shard.core.backend)
     once = graph.src <= graph.dst  # an undirected edge is stored in both directions
 
     def bring(columns: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ def _measure_case(comm: Communicator, case: Case, plan: Plan) -> Iterator[tuple[
                     yield name, taken
 
 
-def run_ranks(engine: str, device: str, size: int, plan: Plan) -> Found | None:
+def run_ranks(engine: str, device: str, size: int, plan: RunPlan) -> MeasuredTimes | None:
     """Measure on so many ranks; None on a process of MPI that only helps.
 
     Raises
@@ -120,7 +120,7 @@ def run_ranks(engine: str, device: str, size: int, plan: Plan) -> Found | None:
     if engine == "threads":
         return distributed.run(lambda comm: measure(comm, plan), size, device, 600.0)[0]  # type: ignore[arg-type]
     if engine == "nccl":
-        found: Found = run_by_nccl(measure, size, plan)[0]
+        found: MeasuredTimes = run_by_nccl(measure, size, plan)[0]
         return found
     world = distributed.MpiCommunicator()
     if world.size < size:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.bench.stream import Edges, Slide, edge_keys
-from dynstore.bench.timing import Stopwatch
+from dynstore.bench.timing import LapTimer
 from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class StoreRun:
     def __init__(self, name: str, backend: Backend, directed: bool, weighted: bool, options: Mapping[str, Any]) -> None:
         self.name = name
         device: Any = backend.name
-        self._watch = Stopwatch(backend)
+        self._watch = LapTimer(backend)
         self._make: Callable[[], DynamicGraph] = lambda: DynamicGraph(
             directed=directed, weighted=weighted, store=name, device=device, **options
         )
@@ -107,7 +107,7 @@ class Conversion:
     ) -> None:
         self.name = name
         self._backend = backend
-        self._watch = Stopwatch(backend)
+        self._watch = LapTimer(backend)
         self._convert = convert
         self._csr: tuple[Array, Array] | None = None
 

@@ -24,7 +24,7 @@ from dynstore.bench.reports.report import render_lines
 from dynstore.bench.reports.summary import format_ms, format_ratio, ratio_of
 from dynstore.bench.stream import parse_batch
 from dynstore.bench.suite_parts import StreamJob, Suite
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph import DynamicGraph
 from dynstore.windows.window import Window
@@ -107,7 +107,7 @@ def check_job(job: SlideJob) -> Backend:
     return backend
 
 
-class _Race:
+class _SlideRace:
     """A window and the same changes as two updates, on one store."""
 
     def __init__(self, job: SlideJob, events: EventTable, backend: Backend, store: str, kind: str) -> None:
@@ -121,7 +121,7 @@ class _Race:
         self.window = Window(self.graphs[0], self.length, keep=keep)
         self.src, self.dst = (backend.asarray(np.asarray(end, np.int32)) for end in (events.src, events.dst))
         self.ones = backend.asarray(np.ones(len(events), np.float32))
-        self.watch = Stopwatch(backend)
+        self.watch = LapTimer(backend)
         self.rng = np.random.default_rng(0)
         self.window.slide(self._rows(0, self.length))
         self.held = self._edges(0)
@@ -193,7 +193,7 @@ def run_slides(events: EventTable, job: SlideJob, progress: Callable[[str, int, 
     with quiet():
         for store in job.stores:
             for kind in job.kinds:
-                race = _Race(job, events, backend, store, kind)
+                race = _SlideRace(job, events, backend, store, kind)
                 _run(race, result, (store, kind), range(length, length + steps * batch, batch), progress)
                 result.num_edges = race.graphs[0].number_of_edges()
                 if result.disagreement is not None:
@@ -202,7 +202,7 @@ def run_slides(events: EventTable, job: SlideJob, progress: Callable[[str, int, 
 
 
 def _run(
-    race: _Race, result: SlideResult, key: tuple[str, str], lows: range, progress: Callable[[str, int, int], None]
+    race: _SlideRace, result: SlideResult, key: tuple[str, str], lows: range, progress: Callable[[str, int, int], None]
 ) -> None:
     """Time the slides that begin at some events; the first ones warm up."""
     for step, low in enumerate(lows):

@@ -19,7 +19,7 @@ from dynstore.io import OP_DELETE, EventTable
 __all__ = [
     "Edges",
     "Slide",
-    "Stream",
+    "SlidingStream",
     "cut_stream",
     "describe_stream",
     "edge_keys",
@@ -60,7 +60,7 @@ class Slide:
     entering: Edges
 
 
-class Stream:
+class SlidingStream:
     """Events cut into slides.
 
     Attributes
@@ -158,7 +158,7 @@ class Stream:
 
 def cut_stream(
     events: EventTable, window: float, batch: int, num_slides: int, directed: bool = True, weighted: bool = False
-) -> Stream:
+) -> SlidingStream:
     """Cut a stream into a first window and ``num_slides`` slides.
 
     Parameters
@@ -196,7 +196,7 @@ def cut_stream(
             f"--steps: {num_slides - 1} steps and one to warm up need {num_slides * batch} events behind a window of "
             f"{length}; the stream has {size} events, enough for {max(fitting - 1, 0)}"
         )
-    return Stream(events, length, batch, num_slides, directed, weighted)
+    return SlidingStream(events, length, batch, num_slides, directed, weighted)
 
 
 def parse_batch(text: str | int, num_events: int) -> int:

@@ -13,10 +13,10 @@ import numpy as np
 if TYPE_CHECKING:
     from dynstore.backend import Backend
 
-__all__ = ["Stopwatch", "percentiles", "quiet", "time_call"]
+__all__ = ["LapTimer", "percentiles", "quiet", "time_call"]
 
 
-class Stopwatch:
+class LapTimer:
     """Wall time between laps; on CUDA each lap waits for the device, so that it includes the device's work."""
 
     def __init__(self, backend: Backend) -> None:
@@ -40,7 +40,7 @@ class Stopwatch:
 def time_call(backend: Backend, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     """Call; return the result and the ms between two CUDA events around it, host work included; or the wall time."""
     if not backend.on_gpu:
-        watch = Stopwatch(backend)
+        watch = LapTimer(backend)
         watch.start()
         return call(*arguments), watch.lap()
     cuda = backend.xp.cuda

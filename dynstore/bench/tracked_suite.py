@@ -29,7 +29,7 @@ from dynstore.bench.reports.report import render_lines
 from dynstore.bench.reports.summary import format_ms, format_ratio, ratio_of
 from dynstore.bench.stream import edge_keys, parse_batch
 from dynstore.bench.suite_parts import StreamJob, Suite
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph import DynamicGraph
 
@@ -167,7 +167,7 @@ class _Ring:
         return columns if weighted else columns[:2]
 
 
-class _Race:
+class _TrackedRace:
     """One answer of two graphs with the same edges, one of which is followed."""
 
     def __init__(self, job: TrackedJob, backend: Backend, store: str, name: str, ring: _Ring, directed: bool) -> None:
@@ -190,7 +190,7 @@ class _Race:
         self.query = make_query(name, start, self.graphs[ANEW].number_of_vertices(), job.warm_start)
         self.monitor = self.graphs[FOLLOWED].track(name, **params.get(name, {}))
         self.asked = {ANEW: lambda: self.query.call(self.graphs[ANEW]), FOLLOWED: self.monitor.result}
-        self.watch = Stopwatch(backend)
+        self.watch = LapTimer(backend)
 
     def run(self, all_series: Sequence[Series], changes: Sequence[tuple[bool, bool]], steps: int) -> str | None:
         """Time ``steps`` steps of each series, in turn; return what differed, in words, or None."""
@@ -257,7 +257,7 @@ def run_tracked(events: EventTable, job: TrackedJob, progress: Callable[[str, in
             if directed and find_algorithm(name).needs_undirected:
                 result.notes.append(f"{name} is left out: it takes undirected graphs only")
                 continue
-            race = _Race(job, backend, store, name, ring, directed)
+            race = _TrackedRace(job, backend, store, name, ring, directed)
             for kind in job.kinds:
                 for size in fitting:
                     all_series = [Series(store, name, part, size) for part in KINDS[kind]]

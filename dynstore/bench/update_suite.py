@@ -29,7 +29,7 @@ from dynstore.bench.reports.report import render_lines
 from dynstore.bench.reports.summary import format_ms
 from dynstore.bench.stream import parse_batch, sorted_unique
 from dynstore.bench.suite_parts import StreamJob, Suite
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def check_job(job: UpdateJob) -> Backend:
 
 
 @dataclass
-class _Window:
+class _StreamWindow:
     """The stores with the stream's edges from ``low`` to ``high``, and the weights of these edges."""
 
     stores: dict[str, StoreRun]
@@ -136,7 +136,7 @@ class _Updates:
                 f"{self.built} different ones in the window and {behind} behind it. Take fewer steps or smaller batches"
             )
         self.new_id = int(max(src.max(), dst.max())) + 1
-        self.watch = Stopwatch(self.backend)
+        self.watch = LapTimer(self.backend)
         self.result = UpdateResult(self.backend.name, self.built)
 
     def run(self) -> UpdateResult:
@@ -154,7 +154,7 @@ class _Updates:
                     window = None
         return self.result
 
-    def _build(self, kind: str, repeats: int = 1) -> _Window:
+    def _build(self, kind: str, repeats: int = 1) -> _StreamWindow:
         """Make each store and build the first window; "inserts" builds the same as "stream", which is recorded."""
         weighted = kind == "weighted"
         stores = {}
@@ -165,7 +165,7 @@ class _Updates:
         if weighted:
             draws = np.random.default_rng(1).random(int(self.src.shape[0]), dtype=np.float32)
             weights = self.backend.asarray(draws)
-        window = _Window(stores, self.built, weights)
+        window = _StreamWindow(stores, self.built, weights)
         for _ in range(repeats):
             for name, store in stores.items():
                 passed_ms = store.build(self._rows(window, 0, self.built))
@@ -173,7 +173,7 @@ class _Updates:
                     self._note(name, kind, self.built, "build", passed_ms)
         return window
 
-    def _slide(self, window: _Window, kind: str, size: int) -> None:
+    def _slide(self, window: _StreamWindow, kind: str, size: int) -> None:
         for step in range(-WARM_UPS, self.job.steps):
             self._step(window, kind, size, timed=step >= 0)
             self.progress(kind, step + 1, self.job.steps)
@@ -183,11 +183,11 @@ class _Updates:
                     f"{name}, {kind} holds {store.graph.number_of_edges()} edges; {window.high - window.low} are left"
                 )
 
-    def _rows(self, window: _Window, low: int, high: int) -> tuple[Array, ...]:
+    def _rows(self, window: _StreamWindow, low: int, high: int) -> tuple[Array, ...]:
         columns = (self.src, self.dst) if window.weights is None else (self.src, self.dst, window.weights)
         return tuple(column[low:high] for column in columns)
 
-    def _step(self, window: _Window, kind: str, size: int, timed: bool) -> None:
+    def _step(self, window: _StreamWindow, kind: str, size: int, timed: bool) -> None:
         leaving: tuple[Array, ...] | None
         if kind in MADE:
             entering = leaving = self._made(kind, size)

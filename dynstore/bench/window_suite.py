@@ -12,7 +12,7 @@ from dynstore.bench.answers import Query, make_query
 from dynstore.bench.contestants import Conversion, DeviceSlide, StoreRun, conversions, to_device
 from dynstore.bench.reports.console import print_result
 from dynstore.bench.reports.report import render_page
-from dynstore.bench.stream import Edges, Slide, Stream, cut_stream, parse_batch
+from dynstore.bench.stream import Edges, Slide, SlidingStream, cut_stream, parse_batch
 from dynstore.bench.suite_parts import Suite, WindowJob, WindowResult
 from dynstore.bench.timing import percentiles, quiet
 from dynstore.errors import InputError
@@ -103,7 +103,7 @@ def run_window(
     stream = cut_stream(events, job.window, batch, job.steps + 1, directed, job.weighted)
     result = WindowResult(backend.name, directed, batch, stream.first.high, stream.replayed)
     result.notes += _describe(job, stream)
-    run = _Run(job, stream, backend, result)
+    run = _WindowRun(job, stream, backend, result)
     report("warming up", 0, job.steps)
     run.warm_up()
     report("building", 0, job.steps)
@@ -118,7 +118,7 @@ def run_window(
     return result
 
 
-def _describe(job: WindowJob, stream: Stream) -> list[str]:
+def _describe(job: WindowJob, stream: SlidingStream) -> list[str]:
     notes = []
     if job.directed is None and not stream.directed:
         notes.append("undirected, because one of the algorithms needs that; each pair counts once")
@@ -130,10 +130,10 @@ def _describe(job: WindowJob, stream: Stream) -> list[str]:
     return notes
 
 
-class _Run:
+class _WindowRun:
     """The contestants and their times."""
 
-    def __init__(self, job: WindowJob, stream: Stream, backend: Backend, result: WindowResult) -> None:
+    def __init__(self, job: WindowJob, stream: SlidingStream, backend: Backend, result: WindowResult) -> None:
         self.job, self.stream, self.backend, self.result = job, stream, backend, result
         self.stores = [self._store(name) for name in job.stores]
         self.conversions, missing = ([], []) if stream.replayed else conversions(backend)
@@ -148,7 +148,7 @@ class _Run:
         options = self.job.store_options.get(name, {})
         return StoreRun(name, self.backend, self.stream.directed, self.job.weighted, options)
 
-    def _queries(self, stream: Stream) -> list[Query]:
+    def _queries(self, stream: SlidingStream) -> list[Query]:
         keys, _ = stream.expected(stream.first)
         src, dst = keys >> 32, keys & 0xFFFFFFFF
         ends = src if stream.directed else np.concatenate((src, dst))

@@ -28,7 +28,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.io.cpu import scan
 from dynstore.windows.window import Window
 
-__all__ = ["MAX_JOBS", "Step", "StepDone", "run_steps", "warmup_steps"]
+__all__ = ["MAX_JOBS", "StepDone", "WarmupStep", "run_steps", "warmup_steps"]
 
 # Edges built first, then batches. Other kernels write few edges than many, and more than are sorted in one launch. On a
 # GPU, 150,000 edges of an undirected graph are searched in tiles: 262,144 rows or more, but few for the slots.
@@ -42,7 +42,7 @@ MAX_JOBS = 8
 
 
 @dataclass(frozen=True)
-class Step:
+class WarmupStep:
     """A part of the warm-up.
 
     Attributes
@@ -65,7 +65,7 @@ class StepDone(NamedTuple):
     seconds: float
 
 
-def run_steps(steps: Sequence[Step], jobs: int | None = None) -> Iterator[StepDone]:
+def run_steps(steps: Sequence[WarmupStep], jobs: int | None = None) -> Iterator[StepDone]:
     """Run steps, and yield each when it ends.
 
     Parameters
@@ -89,14 +89,14 @@ def run_steps(steps: Sequence[Step], jobs: int | None = None) -> Iterator[StepDo
             pool.shutdown(cancel_futures=True)
 
 
-def _run_step(step: Step) -> StepDone:
+def _run_step(step: WarmupStep) -> StepDone:
     compilations.announced = True  # who runs steps shows it
     began = time.perf_counter()
     compiled = step.run()
     return StepDone(step.name, compiled, time.perf_counter() - began)
 
 
-def warmup_steps(device: str = "auto") -> Iterator[Step]:
+def warmup_steps(device: str = "auto") -> Iterator[WarmupStep]:
     """Yield the parts of the warm-up of a device, to be run one after the other.
 
     Parameters
@@ -112,12 +112,12 @@ def warmup_steps(device: str = "auto") -> Iterator[Step]:
     for directed, weighted, ids in product((True, False), (False, True), ID_KINDS):
         kind = f"{'directed' if directed else 'undirected'}, {'weighted' if weighted else 'unweighted'}, {ids}"
         make = partial(_Example, backend.name, directed, weighted, ids)
-        yield Step(f"updates and queries: {kind}", partial(_count, make, _Example.update))
+        yield WarmupStep(f"updates and queries: {kind}", partial(_count, make, _Example.update))
         if ids == ID_KINDS[0]:
-            yield Step(f"algorithms: {kind}", partial(_count, make, _Example.compute))
-            yield Step(f"tracked answers: {kind}", partial(_count, make, _Example.track))
-            yield Step(f"windows: {kind}", partial(_count, make, _Example.slide))
-    yield Step("text", _scan_text)
+            yield WarmupStep(f"algorithms: {kind}", partial(_count, make, _Example.compute))
+            yield WarmupStep(f"tracked answers: {kind}", partial(_count, make, _Example.track))
+            yield WarmupStep(f"windows: {kind}", partial(_count, make, _Example.slide))
+    yield WarmupStep("text", _scan_text)
     if backend.name == "cuda" and importlib.util.find_spec("cugraph") is not None:
         yield from _drop_in_steps(BUILT["cuda"])
 
@@ -134,14 +134,14 @@ def _count(make: Callable[[], _Example], use: Callable[[_Example], None]) -> int
     return compilations.count - before
 
 
-def _drop_in_steps(built: int) -> Iterator[Step]:
+def _drop_in_steps(built: int) -> Iterator[WarmupStep]:
     """Yield the steps of the drop-in for cuGraph, whose library is built and tested in the first one.
 
     CuPy compiles kernels for them, too, and keeps them in its own folder.
     """
     for directed, weights, dtype in product((True, False), (None, "float32", "float64"), ("int32", "int64")):
         kind = f"{'directed' if directed else 'undirected'}, {weights or 'no'} weights, {dtype} ids"
-        yield Step(f"cuGraph's drop-in: {kind}", partial(_use_drop_in, directed, weights, dtype, built))
+        yield WarmupStep(f"cuGraph's drop-in: {kind}", partial(_use_drop_in, directed, weights, dtype, built))
 
 
 def _use_drop_in(directed: bool, weights: str | None, dtype: str, built: int) -> int:

@@ -10,7 +10,7 @@ from dynstore.algorithms.components.by_row import components_frame, read_compone
 from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.link_analysis.by_row import pagerank_frame, read_numbers
 from dynstore.bits import full_words
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.distributed.searches import check_sharded
 from dynstore.errors import FailedToConvergeError, InputError
@@ -54,7 +54,7 @@ def pagerank(
     """
     check_sharded("pagerank", G)
     shard, comm, num_vertices = G.shard, G.comm, G.number_of_vertices()
-    with Call(comm, "pagerank") as call, MemoryChecked("pagerank"):
+    with Collective(comm, "pagerank") as call, MemoryChecked("pagerank"):
         alpha, tol, limit = read_numbers(alpha, tol, max_iter)
         call.expect_alike(alpha=alpha, tol=tol, max_iter=limit, fail_on_nonconvergence=bool(fail_on_nonconvergence))
         kernels, out = shard.core.backend.kernels("dynstore.distributed", "ranks"), shard.snapshot()
@@ -116,7 +116,7 @@ def weakly_connected_components(G: ShardedGraph) -> Frame:
     """
     check_sharded("weakly_connected_components", G)
     shard, rank, size = G.shard, G.comm.rank, G.comm.size
-    with Call(G.comm, "weakly_connected_components") as call, MemoryChecked("weakly_connected_components"):
+    with Collective(G.comm, "weakly_connected_components") as call, MemoryChecked("weakly_connected_components"):
         read_components()
         kernels = shard.core.backend.kernels("dynstore.algorithms.components", "labels")
         labels = kernels.label_components(shard.snapshot(), False)

@@ -16,16 +16,16 @@ from dynstore.input.forms import bring_columns, check_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dynstore.distributed.calls import Call
+    from dynstore.distributed.calls import Collective
     from dynstore.distributed.owners import Owners
     from dynstore.graph import DynamicGraph
     from dynstore.ids.base import Names
     from dynstore.typing import Array
 
-__all__ = ["Part", "Routed", "host_ids", "join_ids", "number_alike", "read_rows", "route_rows"]
+__all__ = ["RankRows", "Routed", "host_ids", "join_ids", "number_alike", "read_rows", "route_rows"]
 
 
-class Part(NamedTuple):
+class RankRows(NamedTuple):
     """Rows that one rank has read.
 
     Attributes
@@ -63,7 +63,7 @@ class Routed(NamedTuple):
 
 def read_rows(
     caller: str, shard: DynamicGraph, edges: Any, names: Names, inserts: bool, default_weight: float | None = None
-) -> Part:
+) -> RankRows:
     """Read and validate the rows of this rank; None: it has no rows.
 
     Raises
@@ -87,7 +87,7 @@ def read_rows(
             columns, strangers = ids.match_edges(*request, num_vertices)
     if inserts:
         columns = fill_weights(shard.core, caller, columns, default_weight)
-    return Part(columns, num_vertices, None if strangers is None else host_ids(shard, strangers))
+    return RankRows(columns, num_vertices, None if strangers is None else host_ids(shard, strangers))
 
 
 def host_ids(shard: DynamicGraph, ids: Any) -> np.ndarray:
@@ -118,8 +118,8 @@ def join_ids(caller: str, parts: Sequence[np.ndarray | None]) -> np.ndarray:
 
 
 def number_alike(
-    call: Call, shard: DynamicGraph, insertions: Part, deletions: Part
-) -> tuple[tuple[Part, Part], RenumberingPlan]:
+    call: Collective, shard: DynamicGraph, insertions: RankRows, deletions: RankRows
+) -> tuple[tuple[RankRows, RankRows], RenumberingPlan]:
     """Agree on the numbers of ids that are no vertices yet; return both parts, and the plan for the new ids."""
     num_vertices = shard.number_of_vertices()
     agreed = call.agree((insertions.strangers, deletions.strangers))
@@ -134,7 +134,7 @@ def number_alike(
     return parts, renumbering
 
 
-def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertices: int) -> EdgeColumns:
+def _renumbered(shard: DynamicGraph, part: RankRows, joined: np.ndarray, num_vertices: int) -> EdgeColumns:
     """Return rows with the numbers of strangers by their place among those of all ranks, from V on."""
     columns, xp = part.columns, shard.core.backend.xp
     if part.strangers is None or not part.strangers.shape[0]:
@@ -148,7 +148,9 @@ def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertice
     return EdgeColumns(translated(columns.src), translated(columns.dst), columns.weights, -1)
 
 
-def route_rows(call: Call, shard: DynamicGraph, owners: Owners, directed: bool, parts: Sequence[Part]) -> Routed:
+def route_rows(
+    call: Collective, shard: DynamicGraph, owners: Owners, directed: bool, parts: Sequence[RankRows]
+) -> Routed:
     """Bring rows of one or more batches to the owners of their sources.
 
     Undirected edges go to the owners of both ends, in two directions that follow each other.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.distributed.communicator import Communicator, Reduction
     from dynstore.typing import Array
 
-__all__ = ["Call"]
+__all__ = ["Collective"]
 
 
 class _Ballot(NamedTuple):
@@ -43,7 +43,7 @@ class _RefusedError(Exception):
         self.rank, self.ballot = rank, ballot
 
 
-class Call:
+class Collective:
     """A ``with`` block in which all ranks do the same.
 
     Between two agreements a rank may raise. The others learn of it at their next agreement, where they raise, too: an
@@ -119,7 +119,7 @@ class Call:
         receive = [sent[self.comm.rank] for sent in self.agree(list(send))]
         return self.comm.all_to_all(columns, send, receive), receive
 
-    def __enter__(self) -> Call:
+    def __enter__(self) -> Collective:
         state = vars(self.comm)
         lock: Any = state.setdefault("_call_lock", RLock())  # one step, also if two threads do it
         if not lock.acquire(blocking=False):

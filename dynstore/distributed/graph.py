@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.arguments import check_count, check_flag, check_integer, check_name, check_number
 from dynstore.distributed.batches import host_ids, join_ids, number_alike, read_rows, route_rows
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.distributed.communicator import Communicator
 from dynstore.distributed.owners import Owners, sort_by_owner
 from dynstore.errors import InputError, InputTypeError, type_name
@@ -93,7 +93,7 @@ class ShardedGraph(ReadableGraph):
                 f"ShardedGraph: comm is a {type_name(comm)}; wanted a Communicator: run() passes one to each rank; "
                 "among processes make an MpiCommunicator or an NcclCommunicator"
             )
-        with Call(comm, "ShardedGraph") as call:
+        with Collective(comm, "ShardedGraph") as call:
             options = dict(graph_options)
             self._directed = check_flag("ShardedGraph", "directed", options.pop("directed", True))
             _refuse(comm, options)
@@ -185,7 +185,7 @@ class ShardedGraph(ReadableGraph):
     def _look_up(self, caller: str, edges: Any, source: str, destination: str, weights: bool) -> Array:
         names = source, destination, None
         shard, backend = self.shard, self.shard.core.backend
-        with Call(self.comm, caller) as call, MemoryChecked(caller):
+        with Collective(self.comm, caller) as call, MemoryChecked(caller):
             edges = bring_columns(caller, backend, edges)
             columns = shard.core.ids.find_edges(caller, edges, names, None, shard.number_of_vertices())
             order, given, send = sort_by_owner(backend, self._owners, (columns.src, columns.dst), want_order=True)
@@ -201,7 +201,7 @@ class ShardedGraph(ReadableGraph):
 
     def _degrees(self, caller: str, vertices: Any, orientations: tuple[bool, ...]) -> int | Frame:
         shard, num_vertices = self.shard, self.number_of_vertices()
-        with Call(self.comm, caller) as call, MemoryChecked(caller):
+        with Collective(self.comm, caller) as call, MemoryChecked(caller):
             numbers = None if vertices is None else shard.core.ids.numbers_of(caller, vertices, num_vertices)
             own = shard.core.backend.zeros(num_vertices, shard.vertex_dtype)
             for transposed in orientations:
@@ -228,7 +228,7 @@ class ShardedGraph(ReadableGraph):
             A new graph of the same options, ids, edges and version on the root; None elsewhere.
         """
         shard, backend = self.shard, self.shard.core.backend
-        with Call(self.comm, "gather") as call, MemoryChecked("gather"):
+        with Collective(self.comm, "gather") as call, MemoryChecked("gather"):
             if not 0 <= check_integer("gather", "root", root) < self.comm.size:
                 raise InputError(f"gather: root is {root}; wanted 0 to {self.comm.size - 1}")
             call.expect_alike(root=int(root))
@@ -354,7 +354,7 @@ class ShardedGraph(ReadableGraph):
             All its counts are 0.
         """
         caller, shard, num_vertices = "insert_vertices", self.shard, self.number_of_vertices()
-        with Call(self.comm, caller) as call, MemoryChecked(caller):
+        with Collective(self.comm, caller) as call, MemoryChecked(caller):
             renumbering = shard.core.ids.plan_vertices(caller, ids, num_vertices)
             new = None if renumbering.new is None else host_ids(shard, renumbering.new)
             agreed = call.agree((renumbering.num_vertices, new))
@@ -377,7 +377,7 @@ class ShardedGraph(ReadableGraph):
         on_duplicate: OnDuplicate,
     ) -> UpdateReport:
         shard = self.shard
-        with Call(self.comm, caller) as call, MemoryChecked(caller):
+        with Collective(self.comm, caller) as call, MemoryChecked(caller):
             check_name(caller, "on_duplicate", on_duplicate, ON_DUPLICATE)
             if default_weight is not None:
                 default_weight = check_number(caller, "default_weight", default_weight)

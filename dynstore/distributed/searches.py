@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.traversal.by_row import bfs_frame, read_bfs, read_sssp, sssp_frame
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.interrupts import MemoryChecked
@@ -55,7 +55,7 @@ def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, retu
     check_sharded("bfs", G)
     shard = G.shard
     backend, num_slots = shard.core.backend, G.number_of_edges() * (1 if G.is_directed() else 2)
-    with Call(G.comm, "bfs") as call, MemoryChecked("bfs"):
+    with Collective(G.comm, "bfs") as call, MemoryChecked("bfs"):
         sources, limit = read_bfs(shard, start, depth_limit)
         call.expect_alike(start=sources.tolist(), depth_limit=limit, return_predecessors=bool(return_predecessors))
         kernels = backend.kernels("dynstore.distributed", "searches")
@@ -107,7 +107,7 @@ def sssp(G: ShardedGraph, source: Any = None, cutoff: float | None = None) -> Fr
     """
     check_sharded("sssp", G)
     shard, backend = G.shard, G.shard.core.backend
-    with Call(G.comm, "sssp") as call, MemoryChecked("sssp"):
+    with Collective(G.comm, "sssp") as call, MemoryChecked("sssp"):
         if not G.is_weighted():
             raise UnweightedGraphError(
                 "sssp: requires the input graph to be weighted; got ShardedGraph(weighted=False)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.algorithms.community.by_row import chosen_counts, read_chosen
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.distributed.searches import check_sharded
 from dynstore.errors import InputError
@@ -44,7 +44,7 @@ def triangle_count(G: ShardedGraph, start_list: Any = None) -> Frame:
     """
     check_sharded("triangle_count", G)
     shard, rank, size = G.shard, G.comm.rank, G.comm.size
-    with Call(G.comm, "triangle_count") as call, MemoryChecked("triangle_count"):
+    with Collective(G.comm, "triangle_count") as call, MemoryChecked("triangle_count"):
         if G.is_directed():
             raise InputError("triangle_count: input graph must be undirected; got ShardedGraph(directed=True)")
         chosen = read_chosen(shard, start_list)

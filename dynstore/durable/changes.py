@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.durable.checking import BOUNDS, INSERTED, NAMES, VERTICES, check_change, check_numbers, is_exchange
-from dynstore.durable.records import Change
+from dynstore.durable.records import LoggedUpdate
 from dynstore.errors import InputError
 from dynstore.graph.core import EXTRA as EDGE
 from dynstore.graph.exchanges import Exchange, exchange
@@ -33,7 +33,7 @@ ENDS = ("source", "destination", None)
 INT32 = np.iinfo(np.int32)
 
 
-def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple[Change, dict[str, Any]]:
+def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple[LoggedUpdate, dict[str, Any]]:
     """Read the arguments of an update.
 
     Parameters
@@ -55,7 +55,7 @@ def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple
     InputError
         For what cannot be read.
     """
-    change, arguments = Change(kind), dict(given)
+    change, arguments = LoggedUpdate(kind), dict(given)
     for name, value in given.items():
         if name in INSERTED and value is not None:
             inserted = INSERTED[name] and kind != "delete_edges"
@@ -72,7 +72,7 @@ def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple
     return change, arguments
 
 
-def make_change(graph: DynamicGraph, change: Change) -> None:
+def make_change(graph: DynamicGraph, change: LoggedUpdate) -> None:
     """Make a graph's update anew.
 
     Raises
@@ -97,7 +97,7 @@ def make_change(graph: DynamicGraph, change: Change) -> None:
 
 
 def _read_edges(
-    graph: DynamicGraph, change: Change, argument: str, given: Mapping[str, Any], inserted: bool
+    graph: DynamicGraph, change: LoggedUpdate, argument: str, given: Mapping[str, Any], inserted: bool
 ) -> dict[str, Any]:
     """Read a batch of edges into columns of a change; return the arguments with which it can be read again."""
     caller = change.kind
@@ -141,7 +141,7 @@ def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.nd
 
 def exchange_as_change(
     graph: DynamicGraph, kind: str, renumbering: RenumberingPlan, deletions: EdgeColumns, insertions: EdgeColumns
-) -> Change:
+) -> LoggedUpdate:
     """Return an exchange as a change: numbers of edges to delete and to insert, and the ids that the plan has read.
 
     New ids get the same numbers again if the same rows are read, so the numbers are right then, too. Where there are
@@ -160,10 +160,10 @@ def exchange_as_change(
         values = {WEIGHT: stored} if records is None else records.values(stored)
         moved |= {f"arriving.{name if name == WEIGHT else EDGE + name}": array for name, array in values.items()}
     columns |= zip(moved, graph.core.backend.all_to_host(*moved.values()), strict=True)
-    return Change(kind, len(read[0]), arguments, columns)
+    return LoggedUpdate(kind, len(read[0]), arguments, columns)
 
 
-def _exchange(graph: DynamicGraph, change: Change) -> None:
+def _exchange(graph: DynamicGraph, change: LoggedUpdate) -> None:
     kind, columns = change.kind, change.columns
     if VERTICES in change.arguments:
         renumbering = RenumberingPlan(change.arguments[VERTICES])

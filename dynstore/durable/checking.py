@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.durable.records import Change, RecordError
+from dynstore.durable.records import LoggedUpdate, RecordError
 from dynstore.errors import InputError, shown
 from dynstore.graph import DynamicGraph
 from dynstore.graph.core import EXTRA as EDGE
@@ -37,7 +37,7 @@ ENDS = ("source", "destination")
 EXCHANGES = ("slide", "apply")
 
 
-def is_exchange(change: Change) -> bool:
+def is_exchange(change: LoggedUpdate) -> bool:
     """Whether a change exchanges edges by the numbers of their rows."""
     return "leaving.source" in change.columns
 
@@ -47,7 +47,7 @@ def _parameters(kind: str) -> tuple[str, ...]:
     return tuple(list(signature(getattr(DynamicGraph, kind)).parameters)[1:])
 
 
-def check_change(graph: DynamicGraph, change: Change) -> None:
+def check_change(graph: DynamicGraph, change: LoggedUpdate) -> None:
     """Refuse a change that no update of the graph can have logged, by its names, dtypes and rows.
 
     Raises
@@ -82,7 +82,7 @@ def check_change(graph: DynamicGraph, change: Change) -> None:
     _check_rows(change, sum(len(change.columns[name]) for name in sources))
 
 
-def _batch_columns(graph: DynamicGraph, change: Change, argument: str) -> list[str]:
+def _batch_columns(graph: DynamicGraph, change: LoggedUpdate, argument: str) -> list[str]:
     """Return the names of the columns that a batch of edges has, in order."""
     names = [*ENDS]
     if INSERTED[argument] and change.kind != "delete_edges":
@@ -92,7 +92,7 @@ def _batch_columns(graph: DynamicGraph, change: Change, argument: str) -> list[s
     return [f"{argument}.{name}" for name in names]
 
 
-def _check_rows(change: Change, rows: int) -> None:
+def _check_rows(change: LoggedUpdate, rows: int) -> None:
     if change.rows != rows:
         raise RecordError(f"it has {rows} rows; its head says {change.rows}")
 
@@ -111,7 +111,7 @@ def _check_dtype(graph: DynamicGraph, name: str, array: np.ndarray) -> None:
 # ---------------------------------------------------------------------- rows by numbers
 
 
-def _check_exchange(graph: DynamicGraph, change: Change) -> None:
+def _check_exchange(graph: DynamicGraph, change: LoggedUpdate) -> None:
     columns, values = change.columns, []
     if graph.is_weighted() and f"arriving.{WEIGHT}" in columns:
         values.append(f"arriving.{WEIGHT}")
@@ -145,7 +145,7 @@ def _check_lengths(columns: Mapping[str, np.ndarray], names: Sequence[str]) -> N
             raise RecordError(f"`{name}` has {len(columns[name])} rows; wanted {len(columns[names[0]])}")
 
 
-def _check_num_vertices(graph: DynamicGraph, change: Change) -> None:
+def _check_num_vertices(graph: DynamicGraph, change: LoggedUpdate) -> None:
     """Refuse a number of vertices that an update of the graph does not bring about."""
     count, before = change.arguments[VERTICES], graph.number_of_vertices()
     if type(count) is not int or count < before or (count > before and graph.is_renumbered()):
@@ -157,7 +157,7 @@ def _check_num_vertices(graph: DynamicGraph, change: Change) -> None:
             raise RecordError(f"{VERTICES} is {count}; {error}") from error
 
 
-def check_numbers(change: Change, num_vertices: int) -> None:
+def check_numbers(change: LoggedUpdate, num_vertices: int) -> None:
     """Refuse an exchange with numbers of vertices that are not there after it, or with weights that are none.
 
     Edges that leave may be unknown, but no number is negative.

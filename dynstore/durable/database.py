@@ -25,7 +25,7 @@ from dynstore.durable.folder import (
     tidy,
 )
 from dynstore.durable.graph import DurableGraph
-from dynstore.durable.growth import CHECKPOINT_SECONDS, Growth
+from dynstore.durable.growth import CHECKPOINT_SECONDS, LogGrowth
 from dynstore.durable.locking import lock_folder
 from dynstore.durable.log import SYNC, Log, Sync
 from dynstore.durable.records import KINDS, encode
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dynstore.durable.folder import Restored
-    from dynstore.durable.records import Change
+    from dynstore.durable.records import LoggedUpdate
     from dynstore.graph.core import GraphState
     from dynstore.ids.base import RenumberingPlan
     from dynstore.input.columns import EdgeColumns
@@ -155,7 +155,7 @@ class Database:
             raise InputTypeError(f"open: path is a {type_name(path)}; wanted a str or a path")
         check_name("open", "sync", sync, SYNC)
         seconds = check_number("open", "checkpoint_seconds", checkpoint_seconds, least=0)
-        self._growth = Growth(_positive("checkpoint_bytes", checkpoint_bytes), seconds)
+        self._growth = LogGrowth(_positive("checkpoint_bytes", checkpoint_bytes), seconds)
         self._keep = _positive("keep", keep)
         self.path, self.sync = Path(os.path.expanduser(path)).absolute(), sync
         self.updating = False  # whether an update is being made, whose parts are not logged
@@ -297,7 +297,7 @@ class Database:
 
     # ------------------------------------------------------------------ updates
 
-    def make(self, change: Change, update: Callable[[], R]) -> R:
+    def make(self, change: LoggedUpdate, update: Callable[[], R]) -> R:
         """Log an update, then make it. If it raises, its record is cut off again.
 
         While the record is written, :attr:`meanwhile` is called, and the update is planned: it calls

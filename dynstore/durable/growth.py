@@ -16,7 +16,7 @@ from dynstore.compilations import compilations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CHECKPOINT_SECONDS", "Growth", "working_time"]
+__all__ = ["CHECKPOINT_SECONDS", "LogGrowth", "working_time"]
 
 # Opening a folder is to take less than 10 s beside reading the checkpoint. On two cores of a Xeon, repeating updates
 # took 0.08 to 1.38 of the time that making them had taken: one-row insertions 0.08 (they are put together), one-row
@@ -27,7 +27,7 @@ CHECKPOINT_SECONDS = 5.0
 COPY_SHARE = 10
 
 
-class Growth:
+class LogGrowth:
     """The bytes and the time of the updates since the last checkpoint began.
 
     Parameters

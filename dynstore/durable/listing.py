@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dynstore.durable.folder import read_manifest
-from dynstore.durable.reading import Entry, LogReader, list_segments
+from dynstore.durable.reading import LogEntry, LogReader, list_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Listing:
         self.kinds: Counter[str] = Counter()
         self._reader = reader
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LogEntry]:
         """Read all records, the oldest one first."""
         for entry in self._reader:
             self.records += 1

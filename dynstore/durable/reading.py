@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dynstore.durable.records import Change
+    from dynstore.durable.records import LoggedUpdate
 
-__all__ = ["Entry", "LogReader", "Segment", "bad_record", "damaged", "list_segments"]
+__all__ = ["LogEntry", "LogReader", "Segment", "bad_record", "damaged", "list_segments"]
 
 
 def damaged(caller: str, path: Path, problem: str) -> SavedGraphError:
@@ -38,11 +38,11 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A record, and where it is in its segment."""
 
     head: Head
-    change: Change
+    change: LoggedUpdate
     segment: Segment
     start: int
     end: int
@@ -111,7 +111,7 @@ class LogReader:
         with segment.path.open("rb") as file:
             return read_segment_head(file.read(SEGMENT_HEAD), self._token) == segment.first
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         expected = self._segments[0].first
         for segment in self._segments:
             if self.until is not None and expected > max(self.until, self.since):
@@ -132,7 +132,7 @@ class LogReader:
                         break
                     self._lasts = max(self._lasts, head.durable)
                     if change is not None:
-                        yield Entry(head, change, segment, start, end)
+                        yield LogEntry(head, change, segment, start, end)
                     file.seek(end)
                     ends.append((expected, end))
                     start, expected = end, expected + 1
@@ -148,7 +148,7 @@ class LogReader:
         end = start + HEAD + head.length
         return (head, end) if end <= size else (None, start)
 
-    def _change(self, file: IO[bytes], head: Head, segment: Segment, start: int) -> Change | None:
+    def _change(self, file: IO[bytes], head: Head, segment: Segment, start: int) -> LoggedUpdate | None:
         """Read the payload of a record; None if it does not match its checksum."""
         payload: np.ndarray[Any, Any] = np.empty(head.length, np.uint8)
         read = file.readinto(payload.data)  # type: ignore[attr-defined]

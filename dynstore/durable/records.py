@@ -37,8 +37,8 @@ __all__ = [
     "HEAD",
     "KINDS",
     "MAGIC",
-    "Change",
     "Head",
+    "LoggedUpdate",
     "Record",
     "RecordError",
     "checksum_of",
@@ -78,7 +78,7 @@ class RecordError(Exception):
 
 
 @dataclass(slots=True)
-class Change:
+class LoggedUpdate:
     """What one update does.
 
     Attributes
@@ -145,7 +145,7 @@ class Record(NamedTuple):
         return [head + zlib.crc32(head, self.seed).to_bytes(4, "little") + bytes(HEAD - _HEAD.size), *self.payload]
 
 
-def encode(change: Change, version: int, durable: int, seed: int) -> Record:
+def encode(change: LoggedUpdate, version: int, durable: int, seed: int) -> Record:
     """Return the record of a change. Its payload has the change's arrays, which must stay as they are.
 
     Parameters
@@ -224,7 +224,7 @@ def read_head(content: bytes, seed: int) -> Head | None:
     return Head(KINDS[kind], meta, version, durable, rows, length, position, checksum)
 
 
-def decode(head: Head, payload: np.ndarray) -> Change:
+def decode(head: Head, payload: np.ndarray) -> LoggedUpdate:
     """Read the payload of a record, uint8, whose checksum is right.
 
     Raises
@@ -255,7 +255,7 @@ def decode(head: Head, payload: np.ndarray) -> Change:
     start += -start % ALIGNMENT
     if start != end:
         raise RecordError(f"it has {end - start} bytes behind its columns")
-    return Change(head.kind, head.rows, arguments, columns, position)
+    return LoggedUpdate(head.kind, head.rows, arguments, columns, position)
 
 
 def _read_meta(content: bytes) -> tuple[dict[str, Any], list[Any]]:

@@ -10,14 +10,14 @@ import numpy as np
 from dynstore.durable.changes import make_change
 from dynstore.durable.checking import check_change
 from dynstore.durable.reading import bad_record, damaged
-from dynstore.durable.records import Change, RecordError
+from dynstore.durable.records import LoggedUpdate, RecordError
 from dynstore.errors import InputError
 from dynstore.snapshot import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dynstore.durable.reading import Entry
+    from dynstore.durable.reading import LogEntry
     from dynstore.graph import DynamicGraph
 
 __all__ = ["Replayed", "replay"]
@@ -44,11 +44,11 @@ class Replayed(NamedTuple):
 
     records: int
     position: bytes | None
-    refused: Entry | None
+    refused: LogEntry | None
     bytes: int
 
 
-def replay(caller: str, graph: DynamicGraph, entries: Iterable[Entry]) -> Replayed:
+def replay(caller: str, graph: DynamicGraph, entries: Iterable[LogEntry]) -> Replayed:
     """Make the updates of a log anew; ``caller``: for messages.
 
     Raises
@@ -63,11 +63,11 @@ def replay(caller: str, graph: DynamicGraph, entries: Iterable[Entry]) -> Replay
 class _Replay:
     def __init__(self, caller: str, graph: DynamicGraph) -> None:
         self.caller, self.graph = caller, graph
-        self._waiting: list[Entry] = []
+        self._waiting: list[LogEntry] = []
         self._rows = 0
-        self._refused: tuple[Entry, str] | None = None
+        self._refused: tuple[LogEntry, str] | None = None
 
-    def run(self, entries: Iterable[Entry]) -> Replayed:
+    def run(self, entries: Iterable[LogEntry]) -> Replayed:
         records, size, position, before, times = 0, 0, None, None, self.graph.core.records
         if times is not None:
             times.dated = False  # the log has numbers for date-times
@@ -87,21 +87,21 @@ class _Replay:
             return Replayed(records, position, None, size)
         return Replayed(records - 1, before, self._refused[0], size)
 
-    def _check(self, entry: Entry) -> None:
+    def _check(self, entry: LogEntry) -> None:
         """Refuse a record that no update of this graph can have written; now, if it may wait for others."""
         if entry.change.kind in FOLDED:
             with self._naming(entry):
                 check_change(self.graph, entry.change)
 
     @contextmanager
-    def _naming(self, entry: Entry) -> Iterator[None]:
+    def _naming(self, entry: LogEntry) -> Iterator[None]:
         try:
             yield
         except RecordError as error:
             path, version = entry.segment.path, entry.head.version
             raise bad_record(self.caller, path, version, entry.start, error) from error
 
-    def _goes_with(self, entry: Entry) -> bool:
+    def _goes_with(self, entry: LogEntry) -> bool:
         """Whether an update can be put together with those that wait."""
         first, change = self._waiting[0].change, entry.change
         if change.kind not in FOLDED or change.kind != first.kind or change.arguments != first.arguments:
@@ -123,7 +123,7 @@ class _Replay:
                 name: np.concatenate([entry.change.columns[name] for entry in waiting]) for name in first.columns
             }
             try:
-                make_change(self.graph, Change(first.kind, rows, first.arguments, columns))
+                make_change(self.graph, LoggedUpdate(first.kind, rows, first.arguments, columns))
             except InputError:
                 pass  # one of them is refused, or is allowed only by those before it
             else:
@@ -133,7 +133,7 @@ class _Replay:
             self._refuse_more(entry)
             self._make_one(entry)
 
-    def _make_one(self, entry: Entry) -> None:
+    def _make_one(self, entry: LogEntry) -> None:
         with self._naming(entry):
             try:
                 make_change(self.graph, entry.change)
@@ -143,7 +143,7 @@ class _Replay:
         if self.graph.version != entry.head.version:
             self._refused = entry, f"it has made version {self.graph.version}"
 
-    def _refuse_more(self, entry: Entry) -> None:
+    def _refuse_more(self, entry: LogEntry) -> None:
         if self._refused is not None:
             refused, problem = self._refused
             problem = f"the graph refuses the record of version {refused.head.version}: {problem}"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SearchResult
     from dynstore.typing import Array, Frames, Memory, UpdateReport
 
-__all__ = ["EXTRA", "MIN_KEPT", "Agree", "GraphCore", "GraphState", "Journal", "Window"]
+__all__ = ["EXTRA", "MIN_KEPT", "Agree", "GraphCore", "GraphState", "Journal", "NumberedWindow"]
 
 T = TypeVar("T")
 Agree: TypeAlias = "Callable[[UpdateReport], object]"
@@ -80,7 +80,7 @@ class Journal(Protocol):
         """Write an exchange of rows by numbers, unless it is a part of an update that is written; make it."""
 
 
-class Window(Protocol):
+class NumberedWindow(Protocol):
     """What a graph calls when the numbers of its vertices change; see :class:`dynstore.Window`.
 
     Each method plans, may raise, and returns a commit that cannot fail.
@@ -170,7 +170,7 @@ class GraphCore:
     out: Store
     into: Store | None
     records: EdgeRecords | None
-    window: ref[Window] | None
+    window: ref[NumberedWindow] | None
     undo: ref[UndoLog] | None
     journal: Journal | None
     agreement: Agree | None
@@ -483,7 +483,7 @@ class GraphCore:
 
     # ------------------------------------------------------------------ what follows the graph
 
-    def attached_window(self) -> Window | None:
+    def attached_window(self) -> NumberedWindow | None:
         """Return the :class:`dynstore.Window` that fills this graph, if there is one."""
         return None if self.window is None else self.window()
 

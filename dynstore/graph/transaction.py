@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from dynstore.stores.base import Plan, Store
     from dynstore.typing import OnDuplicate
 
-__all__ = ["Deletion", "Growth", "Insertion", "Operation", "Plans", "Transaction"]
+__all__ = ["Deletion", "Growth", "Insertion", "Plans", "StoreUpdate", "Transaction"]
 
 _log = logging.getLogger("dynstore")
 T = TypeVar("T")
 
 
-class Operation(Protocol):
+class StoreUpdate(Protocol):
     """What an update does to one store."""
 
     inserting: ClassVar[bool]
@@ -214,7 +214,7 @@ class Transaction:
             return False
         return core.into is None or core.into.supports_speculation
 
-    def attempt(self, operation: Operation, batch: Batch) -> Plans | Refused:
+    def attempt(self, operation: StoreUpdate, batch: Batch) -> Plans | Refused:
         """Write each orientation in one step, the in-edges first.
 
         Refused, with nothing written, if the in-edges, or out-edges without in-edges, must be planned. Once in-edges
@@ -245,7 +245,7 @@ class Transaction:
             raise
         return Plans(out, into, change)
 
-    def plan(self, operation: Operation, batch: Batch) -> Plans:
+    def plan(self, operation: StoreUpdate, batch: Batch) -> Plans:
         """Plan an update of each orientation, the out-edges first: their plan may find the distinct edges."""
         core = self.core
         if core.memory_option == "auto" and isinstance(operation, Insertion):
@@ -258,7 +258,7 @@ class Transaction:
         change = None if out.appended or not core.logs else core.read_change(batch, operation.inserting, out.located)
         return Plans(out, into, change)
 
-    def attempt_or_plan(self, operation: Operation, batch: Batch, may_attempt: bool) -> tuple[Plans, Batch]:
+    def attempt_or_plan(self, operation: StoreUpdate, batch: Batch, may_attempt: bool) -> tuple[Plans, Batch]:
         """Attempt or plan an update; nothing fails after that. Where others have to agree, it is only planned."""
         attempts = may_attempt and self.speculates
         outcome = self.attempt(operation, batch) if attempts else Refused(Reason.UNSUPPORTED, batch)

@@ -16,7 +16,7 @@ import numpy as np
 from dynstore.algorithms.link_analysis.by_row import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_name
 from dynstore.distributed import Communicator, run
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError, type_name
 from dynstore.gts.answers import no_vertex, rank, take_pages
 from dynstore.gts.base import Engine, read_settings
@@ -44,7 +44,7 @@ class _Share:
     strategy : {"P", "S"}
     """
 
-    def __init__(self, call: Call, streamer: Streamer, strategy: str) -> None:
+    def __init__(self, call: Collective, streamer: Streamer, strategy: str) -> None:
         self._call, self._streamer, self._shares_pages = call, streamer, strategy == "P"
         self.backend, self.topology = streamer.backend, streamer.topology
         self.rank, self.size = call.comm.rank, call.comm.size
@@ -255,7 +255,7 @@ class ShardedGTS(_Sharing):
     ) -> None:
         if not isinstance(comm, Communicator):
             raise InputTypeError(f"ShardedGTS: comm is a {type_name(comm)}; wanted a Communicator")
-        with Call(comm, "ShardedGTS") as call:
+        with Collective(comm, "ShardedGTS") as call:
             super().__init__(topology, comm.device, frames)  # type: ignore[arg-type]
             check_name("ShardedGTS", "strategy", strategy, STRATEGIES)
             settings = read_settings("ShardedGTS", streams, 0, "fixed", copy_bytes, host_bytes, technique, "streamed")
@@ -279,7 +279,7 @@ class ShardedGTS(_Sharing):
 
     def _share(self, caller: str, read: Callable[[], dict[str, Any]], work: Callable[..., Result]) -> Result:
         report = self._streamer.report = RunReport()
-        with Call(self.comm, caller) as call:
+        with Collective(self.comm, caller) as call:
             given = read()
             call.expect_alike(**given)
             call.agree()
@@ -339,7 +339,7 @@ class MultiGTS(_Sharing):
             streamer.report = RunReport()
 
         def program(comm: Communicator) -> Result:
-            with Call(comm, caller) as call:
+            with Collective(comm, caller) as call:
                 return work(_Share(call, self._streamers[comm.rank], self._strategy), **given)
 
         try:

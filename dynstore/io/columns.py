@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from dynstore.errors import InputError
 from dynstore.io.limits import whole_number
 
-__all__ = ["USUAL_NAMES", "ColumnChoice", "Columns", "find_columns"]
+__all__ = ["USUAL_NAMES", "ColumnChoice", "FileColumns", "find_columns"]
 
 # Names in lower case, of sources and of destinations, that are taken where none is chosen.
 USUAL_NAMES = (
@@ -40,7 +40,7 @@ class ColumnChoice:
 
 
 @dataclass(frozen=True)
-class Columns:
+class FileColumns:
     """Numbers of the columns in use."""
 
     source: int
@@ -68,7 +68,7 @@ class Columns:
         return f"column {number}"
 
 
-def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None, width: int) -> Columns:
+def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None, width: int) -> FileColumns:
     """Turn names into numbers; take source and destination by the usual names, or the first free columns.
 
     The first free columns are taken without names; or if there are no others, and the caller has named the rest.
@@ -120,7 +120,7 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
                 f"{where}: column {number} is named as {roles_of[number]} and as {role}; wanted two columns"
             )
         roles_of[number] = role
-    return Columns(**numbers)
+    return FileColumns(**numbers)
 
 
 def _number(where: str, role: str, asked: str | int, header: Sequence[str] | None, limit: int, width: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dynstore.errors import FileFormatError
-from dynstore.io.columns import Columns
+from dynstore.io.columns import FileColumns
 from dynstore.io.dialects import Dialect
 from dynstore.io.events import EventTable
 from dynstore.io.limits import Limits, whole_number
@@ -38,7 +38,7 @@ def read_dimacs(where: str, head: bytes, read: Read, weighted: bool, limits: Lim
         raise FileFormatError(f"{where}:{line}: a graph of the problem {kind!r} has no weights")
     begin = head.find(b"\n", found.start()) + 1 or len(head)
     dialect = Dialect(None, False, ("c",), None, width, begin, line + 1)
-    columns = Columns(1, 2, weight=3 if weighted else None)
+    columns = FileColumns(1, 2, weight=3 if weighted else None)
     table = read_rows(
         where, head, read, dialect, columns, Limits(min(size, limits.max_id), limits.max_weight, min_id=1)
     )

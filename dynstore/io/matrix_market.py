@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynstore.errors import FileFormatError, InputError
-from dynstore.io.columns import Columns
+from dynstore.io.columns import FileColumns
 from dynstore.io.dialects import Dialect
 from dynstore.io.events import EventTable
 from dynstore.io.limits import Limits, whole_number
@@ -51,7 +51,7 @@ def read_matrix_market(where: str, head: bytes, read: Read, weighted: bool, limi
     skip, line_number, size, entries = _size_line(where, head)
     if size - 1 > limits.max_id:
         raise FileFormatError(f"{where}:{line_number}: {size} vertices; wanted at most {limits.max_id + 1}")
-    columns = Columns(0, 1, weight=2 if width == 3 else None)
+    columns = FileColumns(0, 1, weight=2 if width == 3 else None)
     dialect = Dialect(None, False, ("%",), None, width, skip, line_number + 1)
     table = read_rows(where, head, read, dialect, columns, Limits(size, limits.max_weight, min_id=1))
     if len(table) != entries:

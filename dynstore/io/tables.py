@@ -17,7 +17,7 @@ from dynstore.input.columns import read_numbers
 from dynstore.input.forms import take_rows
 from dynstore.input.ops import OP_DELETE, read_ops
 from dynstore.input.times import read_times
-from dynstore.io.columns import ColumnChoice, Columns, find_columns
+from dynstore.io.columns import ColumnChoice, FileColumns, find_columns
 from dynstore.io.events import EventTable
 from dynstore.io.json_lines import read_json_lines
 from dynstore.io.limits import Limits
@@ -101,7 +101,7 @@ def read_json_file(where: str, data: bytes, choice: ColumnChoice, limits: Limits
 
 
 def _events_of(
-    where: str, columns: Columns, column: Callable[[int], Any], limits: Limits, ids: IdKind | None
+    where: str, columns: FileColumns, column: Callable[[int], Any], limits: Limits, ids: IdKind | None
 ) -> EventTable:
     """Return events of columns of any types, read as those of frames."""
     host, weight, time = get_backend("cpu"), None, None

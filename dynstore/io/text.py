@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.errors import InputError, LimitError
-from dynstore.io.columns import ColumnChoice, Columns, find_columns
+from dynstore.io.columns import ColumnChoice, FileColumns, find_columns
 from dynstore.io.dialects import Dialect, DialectChoice, find_dialect, first_rows
 from dynstore.io.events import OP_DELETE, OP_SYMBOLS, EventTable
 from dynstore.io.limits import Limits
@@ -85,7 +85,7 @@ def read_rows(
     head: bytes,
     read: Read,
     dialect: Dialect,
-    columns: Columns,
+    columns: FileColumns,
     limits: Limits,
     ids: IdKind | None = None,
 ) -> EventTable:
@@ -96,7 +96,7 @@ def read_rows(
 class _Reading:
     """A file that is read: what its first rows decided, and the columns so far."""
 
-    def __init__(self, where: str, dialect: Dialect, columns: Columns, limits: Limits, ids: IdKind | None) -> None:
+    def __init__(self, where: str, dialect: Dialect, columns: FileColumns, limits: Limits, ids: IdKind | None) -> None:
         self._where, self._dialect, self._columns, self._limits = where, dialect, columns, limits
         self._ids = ids if limits.any_ids else "integer"
         self._exact = limits.any_ids and ids is None  # 007 may be another id than 7

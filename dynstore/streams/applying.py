@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.streams.rows import Rows, joined, last_of_each_pair, needs_times, settled
+from dynstore.streams.rows import StreamRows, joined, last_of_each_pair, needs_times, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ class Applier:
         """What questions get."""
         return (self.G,)
 
-    def edges_of(self, rows: Rows) -> tuple[np.ndarray, ...]:
+    def edges_of(self, rows: StreamRows) -> tuple[np.ndarray, ...]:
         """Return the columns of rows that the graph has."""
         return rows.edges()
 
@@ -113,7 +113,7 @@ class Applier:
             if limits and highest - lowest > min(limits) - 1:  # as most batches have no such rows
                 parts, late = self._without_late(joined(parts))
             self.newest = highest
-        deletions: Rows | None = None
+        deletions: StreamRows | None = None
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
             if self.window is None:
@@ -141,7 +141,7 @@ class Applier:
         bring, newest = self._staging.bring(columns), (self.newest, self._entered)
         return Ready(taken, bring, width, timed, dates, deletes, rows_in, late, *newest)
 
-    def _without_late(self, rows: Rows) -> tuple[list[Rows], int]:
+    def _without_late(self, rows: StreamRows) -> tuple[list[StreamRows], int]:
         """Return the rows that are not late, and how many are; each is held against the newest one before it.
 
         So it does not matter where batches end. A deletion is not too late for the length of time that edges stay.

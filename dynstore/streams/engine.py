@@ -16,7 +16,7 @@ from dynstore.streams.journal import find_journal, pack, unpack
 from dynstore.streams.progress import shown_time
 from dynstore.streams.questions import Question, VersionTime, settle
 from dynstore.streams.reaching import Reach, resume
-from dynstore.streams.reading import Limits, Reading
+from dynstore.streams.reading import BatchLimits, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from dynstore.streams.sources.base import Source
     from dynstore.streams.staging import Staging
 
-__all__ = ["CLOSING_S", "Engine"]
+__all__ = ["CLOSING_S", "StreamEngine"]
 
 CLOSING_S = 5.0  # how long the end waits for callbacks, and for a source that does not return
 _log = logging.getLogger("dynstore")
 
 
-class Engine(Reading):
+class StreamEngine(Reading):
     """Reads, applies, answers.
 
     Attributes
@@ -62,7 +62,7 @@ class Engine(Reading):
         self,
         G: DynamicGraph | ShardedGraph,
         source: Source,
-        limits: Limits,
+        limits: BatchLimits,
         rows: RowReader,
         applier: Applier,
         staging: Staging,

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from dynstore.durable.folder import Restored
 
-__all__ = ["Journal", "Start", "find_journal", "pack", "unpack"]
+__all__ = ["Start", "StreamJournal", "find_journal", "pack", "unpack"]
 
 
-class Journal(Protocol):
+class StreamJournal(Protocol):
     """A database (:func:`dynstore.open`).
 
     Attributes
@@ -45,10 +45,10 @@ class Journal(Protocol):
     def restored_at(self, version: int) -> Restored: ...
 
 
-def find_journal(G: object) -> Journal | None:
+def find_journal(G: object) -> StreamJournal | None:
     """Return the database that a graph lives in, if it does."""
     core = getattr(G, "core", None)
-    return cast("Journal | None", core.journal) if isinstance(core, GraphCore) else None
+    return cast("StreamJournal | None", core.journal) if isinstance(core, GraphCore) else None
 
 
 class Start(NamedTuple):

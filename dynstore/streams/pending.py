@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.streams.boundaries import Boundaries, Length
-    from dynstore.streams.rows import Rows
+    from dynstore.streams.rows import StreamRows
 
 __all__ = ["OVERFLOW", "Chunk", "Overflow", "Pending", "Position", "Taken"]
 
@@ -40,7 +40,7 @@ class Position:
 class Chunk:
     """What one call of the source has brought; ``position``: the source's behind it."""
 
-    rows: Rows
+    rows: StreamRows
     arrived: float
     position: Any
     nbytes: int
@@ -67,7 +67,7 @@ class Taken:
 
     begins: Position
     position: Position
-    parts: list[Rows] = field(default_factory=list)
+    parts: list[StreamRows] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     upto: int = 0
     passed: dict[Length, int | float] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Pending:
                 lambda: (self.size < self.max_pending and self.nbytes < self.max_bytes) or self.ended, timeout
             )
 
-    def put(self, rows: Rows, position: Any, skip: int = 0) -> None:
+    def put(self, rows: StreamRows, position: Any, skip: int = 0) -> None:
         """Add rows that have arrived.
 
         With ``overflow="block"`` they are taken in whatever their number: the caller has looked for room.

@@ -18,14 +18,14 @@ from dynstore.streams.units import One, read_units
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dynstore.streams.journal import Journal
+    from dynstore.streams.journal import StreamJournal
     from dynstore.streams.letters import Letters
     from dynstore.streams.pending import Overflow
-    from dynstore.streams.rows import RowReader, Rows
+    from dynstore.streams.rows import RowReader, StreamRows
     from dynstore.streams.sources.base import OnGap, Source
     from dynstore.streams.units import BadUnit
 
-__all__ = ["POLL_S", "Limits", "Reading"]
+__all__ = ["POLL_S", "BatchLimits", "Reading"]
 
 POLL_S = 0.05  # how long the reader waits for rows before it looks up
 PART_BYTES = 1 << 26  # of rows that are put in line together
@@ -33,7 +33,7 @@ _log = logging.getLogger("dynstore")
 
 
 @dataclass(slots=True, frozen=True)
-class Limits:
+class BatchLimits:
     """The most rows of a batch and seconds until it closes; the most rows and bytes that wait; the fate of others.
 
     ``on_gap``: the fate of the stream when the source lacks what was not read.
@@ -48,15 +48,15 @@ class Limits:
 
 
 class Reading:
-    """The part of :class:`Engine` that reads: rows go from the source into the queue, in parts."""
+    """The part of :class:`StreamEngine` that reads: rows go from the source into the queue, in parts."""
 
     def __init__(
         self,
         source: Source,
-        limits: Limits,
+        limits: BatchLimits,
         rows: RowReader,
         letters: Letters,
-        journal: Journal | None,
+        journal: StreamJournal | None,
     ) -> None:
         self._source, self._limits, self._rows, self._letters = source, limits, rows, letters
         self.journal = journal
@@ -167,13 +167,13 @@ class Reading:
             self._source.pause(False)
         return max(0, self.pending.room())
 
-    def _read_units(self, given: Any, position: Any) -> Iterator[tuple[Rows, Any]]:
+    def _read_units(self, given: Any, position: Any) -> Iterator[tuple[StreamRows, Any]]:
         """Yield the rows of what a source has brought, in parts of 64 MiB or one unit, and the position behind each.
 
         What is left out has no rows: the position moves on. Before an error is raised, all rows before it are yielded.
         """
         units = given if hasattr(given, "place") else One(given, position, "")
-        parts: list[Rows] = []
+        parts: list[StreamRows] = []
         behind, is_new, failure, size = None, False, None, 0
         try:
             for rows, position in read_units(self._rows, units, self._leave_out):
@@ -191,7 +191,7 @@ class Reading:
         if failure is not None:
             raise failure
 
-    def _arrived(self, parts: list[Rows]) -> Rows:
+    def _arrived(self, parts: list[StreamRows]) -> StreamRows:
         rows = joined(parts) if parts else self._rows.nothing()
         if rows.times is not None and len(rows):
             newest = rows.times.max().item()

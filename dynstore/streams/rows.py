@@ -33,7 +33,7 @@ __all__ = [
     "CALLER",
     "ROLES",
     "RowReader",
-    "Rows",
+    "StreamRows",
     "as_array",
     "joined",
     "keeps_times",
@@ -49,7 +49,7 @@ MAX_INT64 = int(np.iinfo(np.int64).max)
 
 
 @dataclass(slots=True, frozen=True)
-class Rows:
+class StreamRows:
     """Columns of equal length.
 
     Attributes
@@ -75,13 +75,13 @@ class Rows:
     def __len__(self) -> int:
         return int(self.src.shape[0])
 
-    def __getitem__(self, rows: Any) -> Rows:
+    def __getitem__(self, rows: Any) -> StreamRows:
         """Return some rows: those of a slice, a mask or numbers."""
         weights, times, deletes = (
             None if column is None else column[rows] for column in (self.weights, self.times, self.deletes)
         )
         extra = tuple(column[rows] for column in self.extra)
-        return Rows(self.src[rows], self.dst[rows], weights, times, deletes, extra)
+        return StreamRows(self.src[rows], self.dst[rows], weights, times, deletes, extra)
 
     @property
     def nbytes(self) -> int:
@@ -96,7 +96,7 @@ class Rows:
         return (self.src, self.dst, *weights, *(self.extra if extra else ()))
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[StreamRows]) -> StreamRows:
     """Return the rows of all parts; of which at least one is there. They have times if all parts have."""
     if len(parts) == 1:
         return parts[0]
@@ -111,7 +111,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
         return np.concatenate([getattr(part, name) for part in parts])
 
     extra = tuple(np.concatenate(columns) for columns in zip(*(part.extra for part in parts), strict=True))
-    return Rows(column("src"), column("dst"), column("weights"), column("times"), column("deletes"), extra)
+    return StreamRows(column("src"), column("dst"), column("weights"), column("times"), column("deletes"), extra)
 
 
 class RowReader:
@@ -207,7 +207,7 @@ class RowReader:
         roles = [role for role in ROLES if role != "weight" or self._weighted]
         return {self._names[role] for role in roles} | set(self._extra), bool(self._named)
 
-    def read(self, given: Any) -> Rows:
+    def read(self, given: Any) -> StreamRows:
         """Return rows as columns on the host.
 
         Raises
@@ -242,7 +242,7 @@ class RowReader:
         except Exception as error:
             raise InputError(f"{CALLER}: transform raised {type(error).__name__}: {error}") from error
 
-    def _read_tuple(self, edges: tuple[Any, ...]) -> Rows:
+    def _read_tuple(self, edges: tuple[Any, ...]) -> StreamRows:
         others = [*self._extra, *self._last]
         count = len(edges) - len(others)
         if count not in (2, 3):
@@ -251,7 +251,7 @@ class RowReader:
         table = dict(zip(ROLES, edges[:count], strict=False)) | dict(zip(others, edges[count:], strict=True))
         return self._read_table(table, {role: role for role in ROLES})
 
-    def _read_table(self, table: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Rows:
+    def _read_table(self, table: Mapping[str, Any], names: Mapping[str, str] | None = None) -> StreamRows:
         names = self._names if names is None else names
         if isinstance(table, TextBatch):
             self._decide(table.first, names)
@@ -301,12 +301,12 @@ class RowReader:
 
         weights = None if weights is None else values(names["weight"], weights, None)
         columns = (values(name, given, self._dtypes[name]) for name, given in extra.items())
-        return Rows(src, dst, weights, times, deletes, tuple(columns))
+        return StreamRows(src, dst, weights, times, deletes, tuple(columns))
 
-    def nothing(self) -> Rows:
+    def nothing(self) -> StreamRows:
         """Return no rows: a batch without columns has none."""
         nothing = np.empty(0, np.int64)
-        return Rows(nothing, nothing, times=nothing if self._timed else None, extra=(nothing,) * len(self._extra))
+        return StreamRows(nothing, nothing, times=nothing if self._timed else None, extra=(nothing,) * len(self._extra))
 
     def _decide(self, first: TextBatch, names: Mapping[str, str]) -> None:
         """Find what ids and times are in the first rows of a text, unless it is known."""
@@ -400,13 +400,13 @@ def reads_weights(G: DynamicGraph | ShardedGraph, window: Window | None) -> bool
     return G.is_weighted() and (window is None or window.keep != "count")
 
 
-def last_of_each_pair(rows: Rows, directed: bool) -> Rows:
+def last_of_each_pair(rows: StreamRows, directed: bool) -> StreamRows:
     """Return the last row of each pair, in order of the rows."""
     _, last = np.unique(_pairs_of(rows, directed)[::-1], return_index=True)
     return rows[np.sort(len(rows) - 1 - last)]
 
 
-def settled(rows: Rows, directed: bool) -> tuple[Rows, Rows]:
+def settled(rows: StreamRows, directed: bool) -> tuple[StreamRows, StreamRows]:
     """Return the rows to insert, and one row of each pair to delete before.
 
     So a batch of insertions and deletions has the effect that they would have one by one: an insertion counts if no
@@ -421,7 +421,7 @@ def settled(rows: Rows, directed: bool) -> tuple[Rows, Rows]:
     return rows[inserts], rows[np.sort(last[last >= 0])]
 
 
-def _pairs_of(rows: Rows, directed: bool) -> np.ndarray:
+def _pairs_of(rows: StreamRows, directed: bool) -> np.ndarray:
     """Return a number for each row: rows of one pair have the same."""
     count = len(rows)
     _, numbers = np.unique(np.concatenate((rows.src, rows.dst)), return_inverse=True)

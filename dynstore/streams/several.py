@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dynstore.streams.pending import Taken
-    from dynstore.streams.rows import Rows
+    from dynstore.streams.rows import StreamRows
     from dynstore.streams.staging import Staging
     from dynstore.typing import Array
 
@@ -35,7 +35,7 @@ class PartApplier(Applier):
 
     G: DynamicGraph
 
-    def edges_of(self, rows: Rows) -> tuple[np.ndarray, ...]:
+    def edges_of(self, rows: StreamRows) -> tuple[np.ndarray, ...]:
         return rows.edges(reads_weights(self.G, self.window), len(self.G.edge_dtypes) > keeps_times(self.G))
 
     def _update(self, insert: tuple[Array, ...], delete: tuple[Array, ...], given: dict[str, Any]) -> int:

@@ -18,14 +18,14 @@ from dynstore.graph import DynamicGraph
 from dynstore.input.times import read_span
 from dynstore.streams.addresses import as_source
 from dynstore.streams.applying import Applier
-from dynstore.streams.engine import Engine
+from dynstore.streams.engine import StreamEngine
 from dynstore.streams.journal import find_journal
 from dynstore.streams.letters import OnError, open_letters
 from dynstore.streams.monitors import StreamMonitor, read_every
 from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
 from dynstore.streams.questions import Question
-from dynstore.streams.reading import POLL_S, Limits
+from dynstore.streams.reading import POLL_S, BatchLimits
 from dynstore.streams.rows import RowReader, keeps_times, needs_times, reads_weights
 from dynstore.streams.several import PartApplier, SeveralApplier, read_also
 from dynstore.streams.sources.base import ON_GAP, OnGap
@@ -171,7 +171,7 @@ class Stream:
             raise InputTypeError(f"{CALLER}: window is of another graph; wanted a dynstore.Window of G")
         check_name(CALLER, "overflow", overflow, OVERFLOW)
         check_name(CALLER, "on_gap", on_gap, ON_GAP)
-        limits = Limits(
+        limits = BatchLimits(
             check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
             check_number(CALLER, "max_delay", max_delay, least=0),
             check_count(CALLER, "max_pending", max_pending, least=1) or 1,
@@ -200,13 +200,13 @@ class Stream:
         age, lateness = None if length is None else ceil(length[0]), None if span is None else span[0]
         if isinstance(G, ShardedGraph):
             together = TogetherApplier(G, None, age, lateness, staging)
-            self._engine: Engine = TogetherEngine(G, opened, limits, self._rows, together, staging, letters)
+            self._engine: StreamEngine = TogetherEngine(G, opened, limits, self._rows, together, staging, letters)
         else:
             parts = [PartApplier(*each, age, lateness, make_staging(G.core.backend)) for each in others]
             applier = Applier(G, window, age, lateness, staging)
             if parts:
                 applier = SeveralApplier(G, window, age, lateness, staging, parts)
-            self._engine = Engine(G, opened, limits, self._rows, applier, staging, letters)
+            self._engine = StreamEngine(G, opened, limits, self._rows, applier, staging, letters)
         self.graph, self.graphs, self.interrupted = G, (G, *(other for other, _ in others)), False
 
     def __repr__(self) -> str:

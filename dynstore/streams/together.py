@@ -6,9 +6,9 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.streams.applying import Applier
-from dynstore.streams.engine import Engine
+from dynstore.streams.engine import StreamEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
     from dynstore.streams.applying import Ready
     from dynstore.streams.letters import Letters
-    from dynstore.streams.reading import Limits
+    from dynstore.streams.reading import BatchLimits
     from dynstore.streams.rows import RowReader
     from dynstore.streams.sources.base import Source
     from dynstore.streams.staging import Staging
@@ -80,7 +80,7 @@ class TogetherApplier(Applier):
             self.G.delete_edges(delete or [])
 
 
-class TogetherEngine(Engine):
+class TogetherEngine(StreamEngine):
     """The engine of one rank. All ranks take turns: in each they agree, then apply what any of them has.
 
     A rank waits for rows at most ``max_delay`` seconds before a turn. Without rows it takes part all the same.
@@ -93,7 +93,7 @@ class TogetherEngine(Engine):
         self,
         G: ShardedGraph,
         source: Source,
-        limits: Limits,
+        limits: BatchLimits,
         rows: RowReader,
         applier: TogetherApplier,
         staging: Staging,
@@ -121,7 +121,7 @@ class TogetherEngine(Engine):
     def _take_turn(self, ahead: deque[Callable[[], Ready]]) -> bool:
         """Agree with all ranks, and apply what they have; return False at the end."""
         ready = None
-        with Call(self.graph.comm, CALLER) as call:  # what fails here on one rank ends the streams of all
+        with Collective(self.graph.comm, CALLER) as call:  # what fails here on one rank ends the streams of all
             self._look_ahead(ahead, 1, wait=True)
             begun = perf_counter()
             if ahead:

@@ -13,7 +13,7 @@ from dynstore.errors import DynstoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dynstore.streams.rows import RowReader, Rows
+    from dynstore.streams.rows import RowReader, StreamRows
 
 __all__ = ["BadUnit", "MixedUnitsError", "One", "Units", "read_units"]
 
@@ -94,7 +94,7 @@ class BadUnit(NamedTuple):
 
 def read_units(
     reader: RowReader, units: Units, leave_out: Callable[[BadUnit], None]
-) -> Iterator[tuple[Rows | None, Any]]:
+) -> Iterator[tuple[StreamRows | None, Any]]:
     """Yield rows, and the position of the source behind them.
 
     Parameters
@@ -110,10 +110,10 @@ def read_units(
 
 def _read(
     reader: RowReader, units: Units, first: int, last: int, leave_out: Callable[[BadUnit], None]
-) -> Iterator[tuple[Rows | None, Any]]:
+) -> Iterator[tuple[StreamRows | None, Any]]:
     if first == last:
         return
-    rows: Rows | None = None
+    rows: StreamRows | None = None
     try:
         with reader.unchanged_on_error():
             rows = reader.read(units.read(first, last))

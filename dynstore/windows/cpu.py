@@ -9,7 +9,7 @@ import numpy as np
 from dynstore.host_compiler import njit
 from dynstore.ids.cpu.hash_table import find_home
 from dynstore.stores.table.cpu.memory import prefetch
-from dynstore.windows.moves import Found
+from dynstore.windows.moves import Counts
 from dynstore.windows.pair_table import shift_of
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _place(keys, shift, seed, old, places):
             places[i] = slot
 
 
-def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Callable[[], Counts], Callable[[], None]]:
     """Start to count rows in and out.
 
     Returns
@@ -198,7 +198,7 @@ def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Calla
         staying = _weigh(
             leaving, keys, counts, sums, marks, slide, listed, moves.listed, moves.listed_slots, moves.listed_weights,
         )  # fmt: skip
-    found = Found(first, gone, listed, staying, late, bad)
+    found = Counts(first, gone, listed, staying, late, bad)
     return lambda: found, lambda: _restore(slots, leaving, counts, held, saved)
 
 

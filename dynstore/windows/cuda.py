@@ -15,7 +15,7 @@ from dynstore.cuda.grid import ARRIVALS, SUMS
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.ids.cuda.hash_table import d_find_home
 from dynstore.input.cuda import d_leave_bounds
-from dynstore.windows.moves import CONTROL_WORDS, Found
+from dynstore.windows.moves import CONTROL_WORDS, Counts
 from dynstore.windows.pair_table import EMPTY, shift_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dynstore.windows.moves import Moves
     from dynstore.windows.pair_table import PairTable
 
-__all__ = ["Pairs", "Rows", "place_keys", "start_moves"]
+__all__ = ["EnteringRows", "PairArrays", "place_keys", "start_moves"]
 
 # Entries of `control`: the bounds of the entering rows' ids (``d_leave_bounds``), then the counts as in `Found`.
 _, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(
@@ -59,7 +59,7 @@ def d_claim_slot(keys, shift, seed, key):
     return slot
 
 
-class Rows(NamedTuple):
+class EnteringRows(NamedTuple):
     """The rows that enter; ``weights`` without entries if there are none, ``summed`` if a pair has their sum."""
 
     src: Array
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     summed: Any
 
 
-class Pairs(NamedTuple):
+class PairArrays(NamedTuple):
     """A table of pairs: their keys, how many rows each has in the window, and what the other column ``held``."""
 
     keys: Array
@@ -79,7 +79,7 @@ class Pairs(NamedTuple):
     held: Array
 
 
-@partial(kernel, records={"rows": Rows, "pairs": Pairs})
+@partial(kernel, records={"rows": EnteringRows, "pairs": PairArrays})
 def k_enter_rows(rows, pairs, marks, mark, slots, saved, listed, listed_slots, control):
     """One thread owns one row that enters: it finds or claims its pair's slot, and counts the row in.
 
@@ -222,7 +222,7 @@ def k_place_keys(keys, shift, seed, old, places):
             places[i] = d_claim_slot(keys, shift, seed, old[i])
 
 
-def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Callable[[], Counts], Callable[[], None]]:
     """Start to count rows in and out; see :func:`dynstore.windows.cpu.start_moves`.
 
     All kernels are loaded before the first one writes.
@@ -232,10 +232,10 @@ def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Calla
     take_back = prepare(_restore, table, moves)
     prepare(_start, backend, table, moves, mailbox.words, ticket)()
 
-    def read() -> Found:
+    def read() -> Counts:
         totals = mailbox.read(backend, ticket)
         first, gone, listed, staying, late, bad = totals[FIRST : BAD + 1]
-        return Found(first, gone, listed, staying, late, bad, tuple(totals[:BOUNDS]))
+        return Counts(first, gone, listed, staying, late, bad, tuple(totals[:BOUNDS]))
 
     return read, take_back
 

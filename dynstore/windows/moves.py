@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTROL_WORDS",
+    "Counts",
     "Ends",
-    "Found",
     "Lists",
     "Moves",
     "SlideReport",
@@ -37,7 +37,7 @@ class Ends(NamedTuple):
     dst: Array
 
 
-class Found(NamedTuple):
+class Counts(NamedTuple):
     """What the kernels count.
 
     Attributes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dynstore.backend import Backend
     from dynstore.typing import Array
-    from dynstore.windows.moves import Found, Moves
+    from dynstore.windows.moves import Counts, Moves
 
 __all__ = ["EMPTY", "Pairs"]
 
@@ -100,7 +100,7 @@ class Pairs:
         """Return whether ``num_pairs`` can be added without filling more than 5 slots of 8."""
         return 8 * (self.filled + num_pairs) <= 5 * self.num_slots
 
-    def start(self, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+    def start(self, moves: Moves) -> tuple[Callable[[], Counts], Callable[[], None]]:
         """Start to count the rows of a slide in and out; return functions that read the counts, and take all back."""
         if self.slides == MAX_INT32 and self.marks is not None:
             self.marks.fill(0)
@@ -109,8 +109,8 @@ class Pairs:
         number = int(moves.slots.shape[0])
         self.filled += number
 
-        def read_found() -> Found:
-            found: Found = read()
+        def read_found() -> Counts:
+            found: Counts = read()
             self.filled += found.first - number  # the pairs of all other rows were there
             return found
 

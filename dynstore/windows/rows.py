@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Rows"]
+__all__ = ["RowQueue"]
 
 SPARE = 1.5
 
 
-class Rows:
+class RowQueue:
     """A queue of rows: columns of equal length, of which ``size`` rows from ``head`` on are in the window.
 
     New rows come at the end. When the columns are full, the rows of the window move to their beginning, or to larger

@@ -18,10 +18,10 @@ from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, check_lengths, split_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
-from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges, refuse_infinite
+from dynstore.windows.moves import Counts, Ends, Lists, Moves, SlideReport, chosen_edges, listed_edges, refuse_infinite
 from dynstore.windows.pair_columns import Latest, read_pair_columns
 from dynstore.windows.pairs import EMPTY, Pairs
-from dynstore.windows.rows import Rows
+from dynstore.windows.rows import RowQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ class Window:
         self._horizon = make_horizon(by, length, step)
         self._newest: int | float | None = None
         self._pairs: Pairs | None = None  # both are made by the first rows, whose times have a dtype
-        self._rows: Rows | None = None
+        self._rows: RowQueue | None = None
         self._version = G.version  # the graph's, after the last slide
         self._changed = False  # whether the graph was changed otherwise since
         G.core.window = ref(self)
@@ -268,7 +268,7 @@ class Window:
             raise
         return SlideReport(number, old + chosen.skipped, chosen.late, len(self), report)
 
-    def _moves(self, numbers: EdgeColumns, pairs: Pairs, rows: Rows, old: int) -> Moves:
+    def _moves(self, numbers: EdgeColumns, pairs: Pairs, rows: RowQueue, old: int) -> Moves:
         """Return the rows of a slide that counts ``old`` rows out, and room for what is found out about them."""
         G, number = self.graph, len(numbers.src)
         lists: Lists = "all" if self.keep != "latest" else "none" if self._keeps_values or self._changed else "new"
@@ -286,7 +286,7 @@ class Window:
         )
 
     def _validated(
-        self, numbers: EdgeColumns, renumbering: RenumberingPlan, chosen: Selection, found: Found
+        self, numbers: EdgeColumns, renumbering: RenumberingPlan, chosen: Selection, found: Counts
     ) -> RenumberingPlan:
         """Return what the entering rows do to the ids; refuse ids and weights that kernels have found to be wrong."""
         G, reading = self.graph, (COLUMNS, self.graph.weight_dtype, self.graph.number_of_vertices())
@@ -325,7 +325,7 @@ class Window:
         return commit
 
     def _arrivals(
-        self, numbers: EdgeColumns, moves: Moves, found: Found, entering: Array | None, extra: Extra
+        self, numbers: EdgeColumns, moves: Moves, found: Counts, entering: Array | None, extra: Extra
     ) -> tuple[EdgeColumns, Latest | None]:
         """Return the edges to insert, or that get another weight; and the latest times of pairs, if they are kept here.
 
@@ -363,7 +363,7 @@ class Window:
         dtype = self.graph.vertex_dtype
         return (keys >> HALF).astype(dtype), (keys & LOW).astype(dtype)
 
-    def _prepared(self, more: int, times: Any) -> tuple[Pairs, Rows]:
+    def _prepared(self, more: int, times: Any) -> tuple[Pairs, RowQueue]:
         """Return the table and the queue, with room for ``more`` rows in both."""
         backend = self.graph.core.backend
         if self._rows is None:
@@ -372,7 +372,7 @@ class Window:
                 dtypes["times"] = times
             if self.keep == "sum":
                 dtypes["weights"] = np.float64
-            self._rows = Rows(backend, dtypes)
+            self._rows = RowQueue(backend, dtypes)
         self._rows.reserve(more)
         if self._pairs is None:
             latest = times if self._keeps_values else None

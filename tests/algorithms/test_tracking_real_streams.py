@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.bench.stream import Edges, Stream, cut_stream
+from dynstore.bench.stream import Edges, SlidingStream, cut_stream
 from dynstore.datasets.shipped import load
 from dynstore.io import read_events
 from tests.algorithms.streams import EXACT, compare
@@ -26,13 +26,13 @@ PARAMS = {
 
 
 @cache
-def caida(batch: int, directed: bool) -> Stream:
+def caida(batch: int, directed: bool) -> SlidingStream:
     events = read_events(shared_data("as-caida.events.tsv.xz"), time=0, op=1, source=2, destination=3, weight=4)
     return cut_stream(events, 0.4, batch, STEPS, directed=directed)
 
 
 @cache
-def mathoverflow(batch: int, directed: bool) -> Stream:
+def mathoverflow(batch: int, directed: bool) -> SlidingStream:
     return cut_stream(load("mathoverflow"), 0.5, batch, STEPS, directed=directed)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynstore.bench.stream import Edges, Stream, cut_stream, edge_keys, parse_batch, sorted_unique
+from dynstore.bench.stream import Edges, SlidingStream, cut_stream, edge_keys, parse_batch, sorted_unique
 from dynstore.errors import InputError
 from dynstore.io import OP_DELETE, OP_INSERT, OP_REWEIGHT, EventTable
 
@@ -161,5 +161,5 @@ def test_cuts_that_do_not_fit_are_refused(window: float, batch: int, slides: int
 
 
 def test_raw_rows_are_views() -> None:
-    stream: Stream = cut_stream(EventTable(np.arange(10), np.arange(10)), 0.5, 1, 2)
+    stream: SlidingStream = cut_stream(EventTable(np.arange(10), np.arange(10)), 0.5, 1, 2)
     assert np.shares_memory(stream.rows(0, 5).src, stream.rows(2, 7).src)

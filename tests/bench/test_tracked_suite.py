@@ -73,7 +73,7 @@ def test_both_graphs_hold_the_window_at_every_step(monkeypatch: pytest.MonkeyPat
     events, backend = load("collegemsg"), tracked_suite.get_backend("cpu")
     ring = tracked_suite._Ring(events, directed=False, window=0.5, backend=backend)
     assert ring.size == 13_838
-    race = tracked_suite._Race(TrackedJob(device="cpu"), backend, "gpma+", "bfs", ring, False)
+    race = tracked_suite._TrackedRace(TrackedJob(device="cpu"), backend, "gpma+", "bfs", ring, False)
     for deletes, inserts in ((False, True), (True, False), (True, True)) * 2:
         all_series = [tracked_suite.Series("gpma+", "bfs", "slides", 2000)]
         assert race.run(all_series, [(deletes, inserts)], 1) is None

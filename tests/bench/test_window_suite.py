@@ -256,7 +256,7 @@ def test_the_warm_up_compiles_what_small_and_large_batches_need(store: str) -> N
     from dynstore.bench import window_suite
 
     stream = cut_stream(rmat(6, 8, 0), 0.5, 10, 2)
-    run = window_suite._Run(
+    run = window_suite._WindowRun(
         replace(SMALL, stores=(store,)), stream, get_backend("cpu"), SimpleNamespace(notes=[], times={})
     )
     run._store = lambda name: Spy(name, get_backend("cpu"), True, False, {})  # type: ignore[method-assign]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dynstore.cli import warmup
-from dynstore.cli.warmup import Step, run_steps, warmup_steps
+from dynstore.cli.warmup import WarmupStep, run_steps, warmup_steps
 from tests.adapters.cugraph.stand_ins import rapids
 from tests.conftest import DEVICES
 
@@ -129,10 +129,10 @@ def test_the_drop_in_is_filled_updated_and_used(rapids: SimpleNamespace, monkeyp
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_processes_share_the_steps(jobs: int) -> None:
-    steps = [Step(name, partial(int, name)) for name in "123"]  # a step returns how many kernels it has compiled
+    steps = [WarmupStep(name, partial(int, name)) for name in "123"]  # a step returns how many kernels it has compiled
     assert sorted((done.name, done.compiled) for done in run_steps(steps, jobs)) == [("1", 1), ("2", 2), ("3", 3)]
     with pytest.raises(ValueError, match="invalid literal"):
-        list(run_steps([*steps, Step("bad", partial(int, "bad"))], jobs))
+        list(run_steps([*steps, WarmupStep("bad", partial(int, "bad"))], jobs))
 
 
 def test_every_step_can_go_to_another_process() -> None:

@@ -17,7 +17,7 @@ from benchmarks.ranks.engines import run_by_nccl
 from dynstore import distributed
 from dynstore.adapters.cugraph import mg
 from dynstore.adapters.cugraph.mg import lend
-from dynstore.bench.timing import Stopwatch
+from dynstore.bench.timing import LapTimer
 from dynstore.datasets import rmat
 from dynstore.distributed import Communicator, ShardedGraph
 
@@ -220,7 +220,7 @@ def measure(comm: Communicator, scale: int) -> None:
     events = rmat(scale, 16, comm.rank)
     G = ShardedGraph(comm, directed=False)
     G.insert_edges(tuple(G.shard.core.backend.asarray(column.astype(np.int32)) for column in (events.src, events.dst)))
-    watch = Stopwatch(G.shard.core.backend)
+    watch = LapTimer(G.shard.core.backend)
 
     def timed(call: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:
         times = []

@@ -11,7 +11,7 @@ import pytest
 
 from dynstore import distributed
 from dynstore.distributed import Communicator, CountingCommunicator, ShardedGraph
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.errors import InputError, RankError
 from tests.distributed.one_graph import state_of
 
@@ -137,10 +137,10 @@ def test_a_rank_that_dies_in_each_collective_ends_all(name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_each_agreement_refused_by_each_rank(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """All raise; the graph is as it was, and the ranks are together."""
-    call, agree = CALLS[name], Call.agree
+    call, agree = CALLS[name], Collective.agree
     left: dict[int, int] = {}
 
-    def refusing(self: Call, value: Any = None) -> list[Any]:
+    def refusing(self: Collective, value: Any = None) -> list[Any]:
         # The agreement at the end of a call is for what has failed within it.
         if self.comm.rank in left and sys._getframe(1).f_code.co_name != "_end":
             left[self.comm.rank] -= 1
@@ -169,7 +169,7 @@ def test_each_agreement_refused_by_each_rank(monkeypatch: pytest.MonkeyPatch, na
                 assert state_of(G) == before
         return 12
 
-    monkeypatch.setattr(Call, "agree", refusing)
+    monkeypatch.setattr(Collective, "agree", refusing)
     assert set(distributed.run(program, RANKS, "cpu", timeout=20.0)) <= {*range(1, 13)}
 
 

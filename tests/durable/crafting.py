@@ -13,7 +13,7 @@ import numpy as np
 from dynstore.durable.folder import Manifest, read_manifest
 from dynstore.durable.log import SEGMENT_HEAD, seed_of
 from dynstore.durable.reading import list_segments
-from dynstore.durable.records import HEAD, Change, Head, Record, encode, read_head
+from dynstore.durable.records import HEAD, Head, LoggedUpdate, Record, encode, read_head
 
 __all__ = ["Raw", "craft", "read_raw", "token_of", "write_raw"]
 
@@ -38,7 +38,7 @@ class Raw:
 
     def with_columns(self, columns: dict[str, np.ndarray], **arguments: Any) -> Raw:
         """Return the same with other columns, and some other arguments."""
-        change = Change(self.head.kind, self.head.rows, {**self.meta[0], **arguments}, columns, self.position)
+        change = LoggedUpdate(self.head.kind, self.head.rows, {**self.meta[0], **arguments}, columns, self.position)
         record = encode(change, self.head.version, self.head.durable, 0)
         payload = b"".join(map(bytes, record.payload))
         start = record.head.meta + record.head.position

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dynstore.durable import records
-from dynstore.durable.records import Change, checksum_of, decode, encode, read_head
+from dynstore.durable.records import LoggedUpdate, checksum_of, decode, encode, read_head
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_checksums_by_pieces(rng: np.random.Generator) -> None:
 
 def test_a_record_of_several_pieces_comes_back(rng: np.random.Generator) -> None:
     columns = {"edges.source": rng.integers(0, 99, 777), "edges.destination": rng.integers(0, 99, 777)}
-    record = encode(Change("insert_edges", 777, {"time": None}, columns, b"there"), 5, 4, 17)
+    record = encode(LoggedUpdate("insert_edges", 777, {"time": None}, columns, b"there"), 5, 4, 17)
     with ThreadPoolExecutor(3) as threads:
         written = b"".join(map(bytes, record.buffers(threads.map)))
     head = read_head(written[:64], 17)

@@ -8,7 +8,7 @@ import pytest
 
 import dynstore
 from dynstore.durable import growth
-from dynstore.durable.growth import Growth
+from dynstore.durable.growth import LogGrowth
 from dynstore.errors import InputError
 from tests.durable.scenes import content
 
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def update_for(growing: Growth, clock: Clock, seconds: float, size: int = 1) -> bool:
+def update_for(growing: LogGrowth, clock: Clock, seconds: float, size: int = 1) -> bool:
     growing.begin()
     clock.now += seconds
     growing.add(size)
@@ -37,7 +37,7 @@ def update_for(growing: Growth, clock: Clock, seconds: float, size: int = 1) -> 
 
 
 def test_time_and_bytes_are_bounds(clock: Clock) -> None:
-    growing = Growth(100, 5.0)
+    growing = LogGrowth(100, 5.0)
     assert [update_for(growing, clock, 1.0) for _ in range(5)] == [False] * 4 + [True]
     with growing.restarted():
         pass
@@ -46,7 +46,7 @@ def test_time_and_bytes_are_bounds(clock: Clock) -> None:
 
 
 def test_waiting_and_compiling_do_not_count(clock: Clock) -> None:
-    growing = Growth(100, 5.0)
+    growing = LogGrowth(100, 5.0)
     growing.begin()
 
     def wait() -> None:
@@ -59,7 +59,7 @@ def test_waiting_and_compiling_do_not_count(clock: Clock) -> None:
 
 
 def test_checkpoints_of_a_large_graph_are_a_small_part_of_the_time(clock: Clock) -> None:
-    growing = Growth(100, 5.0)
+    growing = LogGrowth(100, 5.0)
     with growing.restarted():
         clock.now += 2.0
     assert not update_for(growing, clock, 19.0)

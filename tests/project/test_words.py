@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("dynstore", "algorithms", "adapters", "benchmarks")
-MOST_TWICE = 66
+MOST_TWICE = 10
 BY_DEVICE = "the host's and CUDA's, which callers take by one name"
 TWICE = {
     "Appending": BY_DEVICE,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["Columns", "Words", "squeeze"]
+__all__ = ["NeighborArrays", "Words", "squeeze"]
 
 LEAF = 32
 # Four blocks fit on a multiprocessor: the number of reads in flight limits the kernel.
@@ -51,7 +51,7 @@ class Words(NamedTuple):
     before: Array
 
 
-class Columns(NamedTuple):
+class NeighborArrays(NamedTuple):
     """Neighbours and weights, in slots or packed; ``weights`` has no entries for an unweighted graph."""
 
     indices: Array
@@ -173,10 +173,10 @@ def k_squeeze_rows(
 ):
     """Count the edges, move them, pack the offsets and measure the rows; a grid-wide wait between the phases."""
     board = cuda.shared.array(BOARD, np.int64)
-    words, slots = Words(valid, num_words, before), Columns(indices, weights)
+    words, slots = Words(valid, num_words, before), NeighborArrays(indices, weights)
     d_count_words(words, control, board)
     d_sync_grid(control, 1)
-    d_squeeze_words(words, slots, Columns(packed_indices, packed_weights), weighted, control, board)
+    d_squeeze_words(words, slots, NeighborArrays(packed_indices, packed_weights), weighted, control, board)
     d_sync_grid(control, 2)
     d_pack_offsets(offsets, words, packed, control, board)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from dynstore.adapters.cugraph.mg.links import CALLER, Link, keep_link, kept_link, open_link
+from dynstore.adapters.cugraph.mg.links import CALLER, RankConnection, keep_link, kept_link, open_link
 from dynstore.adapters.cugraph.mg.rows import ShardRows, make_rows
 from dynstore.adapters.cugraph.mg.self_test import check_link
 from dynstore.adapters.libraries import require
 from dynstore.arguments import check_flag
 from dynstore.distributed import ShardedGraph
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.interrupts import MemoryChecked
 
@@ -74,9 +74,9 @@ def lend(G: ShardedGraph, transposed: bool = False, sort_neighbors: bool = True)
     return link.handle, _lend(G, link, transposed, sort_neighbors)
 
 
-def _lend(G: ShardedGraph, link: Link, transposed: bool, sort_neighbors: bool = True) -> Any:
+def _lend(G: ShardedGraph, link: RankConnection, transposed: bool, sort_neighbors: bool = True) -> Any:
     cupy = require(CALLER, "cupy")
-    with Call(G.comm, CALLER) as call, MemoryChecked(CALLER):
+    with Collective(G.comm, CALLER) as call, MemoryChecked(CALLER):
         flags = {
             "transposed": check_flag(CALLER, "transposed", transposed),
             "sort_neighbors": check_flag(CALLER, "sort_neighbors", sort_neighbors),
@@ -111,7 +111,7 @@ def _lend(G: ShardedGraph, link: Link, transposed: bool, sort_neighbors: bool = 
         )
 
 
-def _rows_of(call: Call, G: ShardedGraph, transposed: bool, ascending: bool) -> ShardRows:
+def _rows_of(call: Collective, G: ShardedGraph, transposed: bool, ascending: bool) -> ShardRows:
     """Return the packed rows of the current version, from an earlier call if that has made them on all ranks."""
     inward = transposed and G.is_directed()
     orientations = _kept.setdefault(G.shard, {})

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from dynstore.adapters.cugraph.borrowed.loading import TESTED, load_bridge, minor_release
 from dynstore.adapters.cugraph.borrowed.toolchain import find_rapids, rapids_version
 from dynstore.adapters.libraries import require
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.distributed.threads import ThreadCommunicator
 from dynstore.errors import InputError, MissingDependencyError
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from dynstore.adapters.cugraph.borrowed.loading import Bridge
     from dynstore.distributed.communicator import Communicator
 
-__all__ = ["CALLER", "Link", "connect", "keep_link", "kept_link", "open_link"]
+__all__ = ["CALLER", "RankConnection", "connect", "keep_link", "kept_link", "open_link"]
 
 CALLER = "lend"
 DEVICE = "cuda"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Link:
+class RankConnection:
     """The connection of one rank's cuGraph to that of the others.
 
     Attributes
@@ -44,15 +44,15 @@ class Link:
     kept: tuple[Any, ...]
 
 
-_links: WeakKeyDictionary[Communicator, Link] = WeakKeyDictionary()
+_links: WeakKeyDictionary[Communicator, RankConnection] = WeakKeyDictionary()
 
 
-def kept_link(comm: Communicator) -> Link | None:
+def kept_link(comm: Communicator) -> RankConnection | None:
     """Return the link that an earlier call has made and tested, or None."""
     return _links.get(comm)
 
 
-def keep_link(comm: Communicator, link: Link) -> None:
+def keep_link(comm: Communicator, link: RankConnection) -> None:
     """Keep a link that has passed its test."""
     _links[comm] = link
 
@@ -63,18 +63,18 @@ def connect(comm: Communicator) -> tuple[Any, int, tuple[Any, ...]]:
     Returns
     -------
     handle, address, kept
-        As :class:`Link` has them.
+        As :class:`RankConnection` has them.
 
     Raises
     ------
     MissingDependencyError
         Without pylibcugraph or raft-dask.
     """
-    with Call(comm, CALLER) as call:
+    with Collective(comm, CALLER) as call:
         return _connect(call)
 
 
-def _connect(call: Call) -> tuple[Any, int, tuple[Any, ...]]:
+def _connect(call: Collective) -> tuple[Any, int, tuple[Any, ...]]:
     comm = call.comm
     nccl = require(CALLER, "raft_dask.common.nccl").nccl
     inject = require(CALLER, "raft_dask.common.comms_utils").inject_comms_on_handle_coll_only
@@ -89,7 +89,7 @@ def _connect(call: Call) -> tuple[Any, int, tuple[Any, ...]]:
     return plc.ResourceHandle(address), address, (raft, connection)
 
 
-def open_link(comm: Communicator) -> Link:
+def open_link(comm: Communicator) -> RankConnection:
     """Connect cuGraph on all ranks. All ranks call it.
 
     cuGraph gets an NCCL communicator of its own. All ranks are in one row of its grid, so that each rank has the whole
@@ -102,10 +102,10 @@ def open_link(comm: Communicator) -> Link:
     MissingDependencyError
         Without pylibcugraph or raft-dask, without the library that lends, or with a release that is not a tested one.
     """
-    with Call(comm, CALLER) as call:
+    with Collective(comm, CALLER) as call:
         bridge = _usable_bridge(comm)
         handle, address, kept = _connect(call)
-        return Link(handle, address, bridge, kept)
+        return RankConnection(handle, address, bridge, kept)
 
 
 def _usable_bridge(comm: Communicator) -> Bridge:

@@ -18,7 +18,7 @@ from dynstore.errors import LimitError
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.distributed import ShardedGraph
-    from dynstore.distributed.calls import Call
+    from dynstore.distributed.calls import Collective
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
@@ -148,7 +148,7 @@ def _move_edges(csr: GapCSR, before: Array | None, shifts: Array, places: Array)
 
 
 def make_rows(
-    call: Call, G: ShardedGraph, inward: bool, ascending: bool = True, last: Numbering | None = None
+    call: Collective, G: ShardedGraph, inward: bool, ascending: bool = True, last: Numbering | None = None
 ) -> ShardRows:
     """Return the rows of this rank. All ranks call it.
 

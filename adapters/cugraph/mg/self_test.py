@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.adapters.cugraph.mg.links import CALLER, Link
+from dynstore.adapters.cugraph.mg.links import CALLER, RankConnection
 from dynstore.adapters.libraries import require
 from dynstore.distributed import ShardedGraph, bfs, pagerank
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TOLERANCE = 2e-5
 SIZE = 64
 
 
-def check_link(comm: Communicator, link: Link, lend: Callable[..., Any]) -> None:
+def check_link(comm: Communicator, link: RankConnection, lend: Callable[..., Any]) -> None:
     """Compare cuGraph's answers on lent rows with dynstore's own. All ranks call it.
 
     Parameters
@@ -54,12 +54,12 @@ def check_link(comm: Communicator, link: Link, lend: Callable[..., Any]) -> None
 
 def _agreed(comm: Communicator, problem: str | None) -> str | None:
     """Return the first problem of any rank, and which rank that is."""
-    with Call(comm, CALLER) as call:
+    with Collective(comm, CALLER) as call:
         found = [f"rank {rank}: {text}" for rank, text in enumerate(call.agree(problem)) if text is not None]
     return found[0] if found else None
 
 
-def _problem_of_layout(comm: Communicator, link: Link) -> str | None:
+def _problem_of_layout(comm: Communicator, link: RankConnection) -> str | None:
     """Compare the struct of rings that cuGraph has made with the one that the library writes; all ranks do all."""
     cupy, plc = require(CALLER, "cupy"), require(CALLER, "pylibcugraph")
     problem = None
@@ -83,7 +83,7 @@ def _problem_of_layout(comm: Communicator, link: Link) -> str | None:
 
 
 def _problem_of_answers(
-    comm: Communicator, link: Link, lend: Callable[..., Any], ids: str, weighted: bool
+    comm: Communicator, link: RankConnection, lend: Callable[..., Any], ids: str, weighted: bool
 ) -> str | None:
     """Compare hops and ranks of a directed graph with a long row, a middling one and short ones; all ranks do both."""
     plc, cupy = require(CALLER, "pylibcugraph"), require(CALLER, "cupy")

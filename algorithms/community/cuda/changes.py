@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["ChangedEdge", "ChangedEdges", "RowItems", "Rows", "update_triangles"]
+__all__ = ["ChangedEdge", "ChangedEdges", "PresentRows", "RowItems", "update_triangles"]
 
 # Entries of ``control``: the slots to visit, and the changes to visit.
 SLOTS, CHANGES = declare("triangle changes", SLOTS=0, CHANGES=1)
@@ -33,7 +33,7 @@ MAX_REGISTERS = 64
 WARPS_EACH = 4
 
 
-class Rows(NamedTuple):
+class PresentRows(NamedTuple):
     """The rows of the present version."""
 
     offsets: Array
@@ -280,7 +280,7 @@ def k_update_counts(
     and ``of_v`` are empty if no edge was deleted.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    rows, changes = Rows(offsets, indices, valid), ChangedEdges(src, dst, slots, before, marked)
+    rows, changes = PresentRows(offsets, indices, valid), ChangedEdges(src, dst, slots, before, marked)
     in_rows, in_changes = RowItems(scan, shorter, shorter), RowItems(of_changes, of_u, of_v)
     deletes = of_changes.shape[0] > 0
     first, end = d_chunk(np.int64(src.shape[0]))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BOARD_SIZE",
     "CHANGE",
-    "Progress",
-    "Ranks",
+    "IterationProgress",
+    "RankArrays",
     "Step",
     "Surfer",
     "d_add_totals",
@@ -62,7 +62,7 @@ class Surfer(NamedTuple):
     targets: Array
 
 
-class Progress(NamedTuple):
+class IterationProgress(NamedTuple):
     """What the device has recorded of the iterations before.
 
     Attributes
@@ -80,7 +80,7 @@ class Progress(NamedTuple):
     tol: Any
 
 
-class Ranks(NamedTuple):
+class RankArrays(NamedTuple):
     """The vertices' values in an iteration.
 
     Attributes
@@ -203,8 +203,8 @@ def k_advance_split_rows(
     A row is read before it is known whether it is needed: with few rows, dependent reads would take longer.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    progress, surfer = Progress(history, iteration, tol), Surfer(alpha, uniform, targets)
-    state = Ranks(out_weights, ranks, next_shares, sums)
+    progress, surfer = IterationProgress(history, iteration, tol), Surfer(alpha, uniform, targets)
+    state = RankArrays(out_weights, ranks, next_shares, sums)
     item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
     num_rows = int(lengths[0]) & LOW_BITS
     row, old, weight, total = d_fetch_summed(split, num_rows, item, state)
@@ -230,7 +230,7 @@ class Step(NamedTuple):
     ----------
     shares : array, shape (V + 1,)
     history : array
-        See :class:`Progress`.
+        See :class:`IterationProgress`.
     numbers : (iteration, tol, alpha)
     surfer_and_ranks : Packed
         ``uniform`` and ``targets`` of :class:`Surfer`, then :class:`Ranks`.

@@ -10,8 +10,8 @@ import numpy as np
 from dynstore.algorithms.link_analysis.cuda.iterations import (
     BOARD_SIZE,
     CHANGE,
-    Progress,
-    Ranks,
+    IterationProgress,
+    RankArrays,
     Step,
     Surfer,
     d_add_totals,
@@ -21,7 +21,7 @@ from dynstore.algorithms.link_analysis.cuda.iterations import (
     iterate_ranks,
     k_advance_split_rows,
 )
-from dynstore.algorithms.link_analysis.cuda.sums import CachedShares, InEdges, d_sum_piece, d_sum_rows
+from dynstore.algorithms.link_analysis.cuda.sums import CachedShares, InRows, d_sum_piece, d_sum_rows
 from dynstore.algorithms.rows.cuda.common import d_count_bits, d_has_bit
 from dynstore.algorithms.rows.cuda.cut_rows import CutPieces, CutRows, d_fetch_piece
 from dynstore.algorithms.rows.cuda.rows import (
@@ -211,23 +211,29 @@ def d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board):
     d_add_totals(dangling, changes, board, progress)
 
 
-@partial(kernel, max_registers=MAX_REGISTERS, records={"progress": Progress, "surfer": Surfer, "state": Ranks})
+@partial(
+    kernel, max_registers=MAX_REGISTERS, records={"progress": IterationProgress, "surfer": Surfer, "state": RankArrays}
+)
 def k_pull_ranks(
     offsets, indices, valid, rows, begins, lengths, spans, kept, shares, progress, surfer, state
 ):  # fmt: skip
     """Advance all ranks except those of split rows, as :func:`d_pull_ranks` does; each edge counts 1."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    edges, cut = InEdges(offsets, indices, valid, shares, False), CutPieces(rows, begins, spans, lengths)
+    edges, cut = InRows(offsets, indices, valid, shares, False), CutPieces(rows, begins, spans, lengths)
     d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board)
 
 
-@partial(kernel, max_registers=WEIGHTED_REGISTERS, records={"progress": Progress, "surfer": Surfer, "state": Ranks})
+@partial(
+    kernel,
+    max_registers=WEIGHTED_REGISTERS,
+    records={"progress": IterationProgress, "surfer": Surfer, "state": RankArrays},
+)
 def k_pull_weighted_ranks(
     offsets, indices, valid, weights, rows, begins, lengths, spans, kept, shares, progress, surfer, state
 ):  # fmt: skip
     """Advance all ranks except those of split rows with weights; its own kernel, as it takes more registers."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    edges, cut = InEdges(offsets, indices, valid, weights, True), CutPieces(rows, begins, spans, lengths)
+    edges, cut = InRows(offsets, indices, valid, weights, True), CutPieces(rows, begins, spans, lengths)
     d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board)
 
 

@@ -14,14 +14,14 @@ from dynstore.cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_s
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["CachedShares", "InEdges", "d_sum_piece", "d_sum_rows"]
+__all__ = ["CachedShares", "InRows", "d_sum_piece", "d_sum_rows"]
 
 # log2 of the neighbouring slots of short rows that a lane takes at once, so that their loads overlap.
 LANE_BITS = 2
 LANE_SLOTS = 1 << LANE_BITS
 
 
-class InEdges(NamedTuple):
+class InRows(NamedTuple):
     """The rows of in-edges; ``weights`` is any array unless the graph is ``weighted``."""
 
     offsets: Array

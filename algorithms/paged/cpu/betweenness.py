@@ -15,7 +15,7 @@ from dynstore.stores.paged.layout import Leaves, Stored
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.pairs import Backward, Forward
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Search
+    from dynstore.algorithms.paged.states import SearchState
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
@@ -107,17 +107,17 @@ def mask_rows(pairs: Forward | Backward, depth: int, turns: Array) -> None:
     k_mask_rows(pairs.num_searches, pairs.levels, depth, pairs.masks, turns)
 
 
-def count_paths(packed: PagedRows, piece: Piece, search: Search, pairs: Forward, depth: int, noted: int) -> None:
+def count_paths(packed: PagedRows, piece: Piece, search: SearchState, pairs: Forward, depth: int, noted: int) -> None:
     """Add the paths of a level's rows to their neighbours of the next one, in the active leaves of a piece."""
     k_count_paths(*packed.leaves, *piece.arguments, *search, *pairs, depth, noted)
 
 
-def gather_owed(packed: PagedRows, piece: Piece, search: Search, pairs: Backward, depth: int, noted: int) -> None:
+def gather_owed(packed: PagedRows, piece: Piece, search: SearchState, pairs: Backward, depth: int, noted: int) -> None:
     """Add to a level's rows what their neighbours of the next one owe, in the active leaves of a piece."""
     k_gather_owed(*packed.leaves, *piece.arguments, *search, *pairs, depth, noted)
 
 
-def count_slot_paths(edges: GapCSR, search: Search, pairs: Forward, depth: int) -> None:
+def count_slot_paths(edges: GapCSR, search: SearchState, pairs: Forward, depth: int) -> None:
     """Add the paths of a level's rows to their neighbours of the next one."""
     k_count_slot_paths(edges.sources, edges.indices, edges.valid, search.notes, *pairs, depth)
 

@@ -10,11 +10,11 @@ from dynstore.algorithms.paged.cpu.searches import walk_active
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import inlined, njit
 from dynstore.stores.paged.cpu import d_find_weight, walk_weighted
-from dynstore.stores.paged.layout import LEAF_BITS, Column, Leaves, Stored
+from dynstore.stores.paged.layout import LEAF_BITS, Leaves, PagedWeights, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Lengths, Search
+    from dynstore.algorithms.paged.states import Lengths, SearchState
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
@@ -78,7 +78,7 @@ def k_relax_leaves(
 ):  # fmt: skip
     """Shorten distances over the edges of active leaves from rows whose turn it is."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column, last = Column(weights, weight_places, weight_shift), np.full(1, -1, np.int64)
+    column, last = PagedWeights(weights, weight_places, weight_shift), np.full(1, -1, np.int64)
     state = column, page_bits, turns, notes, distances, pending, limit, turn, weight_lines, noted, last
     d_walk_nearer(leaves, stored, pages, active, valid, notes, noted, 0, *state)
 
@@ -93,7 +93,7 @@ def k_choose_nearer(
 ):  # fmt: skip
     """Keep the smallest nearer parent of each vertex."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     d_walk_parents(leaves, stored, pages, None, valid, column, distances, unreached, parents)
 
 
@@ -115,7 +115,7 @@ def k_push_ties(
 ):  # fmt: skip
     """Find parents over edges of length 0 in active leaves, from rows of a level."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     state = column, page_bits, levels, notes, distances, parents, level
     d_walk_ties(leaves, stored, pages, active, valid, notes, noted, weight_lines, *state)
 
@@ -144,7 +144,7 @@ def k_push_tied_slots(sources, indices, valid, weights, levels, notes, distances
             d_push_tie(sources[slot], indices[slot], weights[slot], levels, notes, distances, parents, level)
 
 
-def relax_leaves(packed: PagedRows, piece: Piece, search: Search, lengths: Lengths, turn: int, noted: int) -> None:
+def relax_leaves(packed: PagedRows, piece: Piece, search: SearchState, lengths: Lengths, turn: int, noted: int) -> None:
     """Shorten distances over the edges of active leaves from rows whose turn it is."""
     k_relax_leaves(*packed.leaves, *piece.weighted_arguments, *search, *lengths, turn, packed.lines_of_weights, noted)
 
@@ -155,14 +155,14 @@ def choose_nearer(packed: PagedRows, piece: Piece, distances: Array, unreached: 
 
 
 def push_ties(
-    packed: PagedRows, piece: Piece, search: Search, distances: Array, parents: Array, level: int, noted: int
+    packed: PagedRows, piece: Piece, search: SearchState, distances: Array, parents: Array, level: int, noted: int
 ) -> None:
     """Find parents over edges of length 0 in active leaves, from rows of a level."""
     state = distances, parents, level, packed.lines_of_weights, noted
     k_push_ties(*packed.leaves, *piece.weighted_arguments, *search, *state)
 
 
-def relax_slots(edges: GapCSR, search: Search, lengths: Lengths, turn: int) -> None:
+def relax_slots(edges: GapCSR, search: SearchState, lengths: Lengths, turn: int) -> None:
     """Shorten distances from rows whose turn it is."""
     slots = edges.sources, edges.indices, edges.valid, edges.weights
     k_relax_slots(*slots, search.distances, *lengths, turn)
@@ -174,7 +174,7 @@ def choose_nearer_slots(edges: GapCSR, distances: Array, unreached: Any, parents
     k_choose_nearer_slots(*slots, distances, unreached, parents)
 
 
-def push_tied_slots(edges: GapCSR, search: Search, distances: Array, parents: Array, level: int) -> None:
+def push_tied_slots(edges: GapCSR, search: SearchState, distances: Array, parents: Array, level: int) -> None:
     """Find parents over edges of length 0, from rows of a level."""
     slots = edges.sources, edges.indices, edges.valid, edges.weights
     k_push_tied_slots(*slots, search.distances, search.notes, distances, parents, level)

@@ -14,7 +14,7 @@ from dynstore.stores.paged.layout import LEAF, LEAF_BITS, WIDTH_MASK, Leaves, St
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Search
+    from dynstore.algorithms.paged.states import SearchState
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
@@ -124,7 +124,9 @@ def k_search_leaves(
     d_walk_reached(leaves, stored, pages, active, valid, notes, noted, 0, *state)
 
 
-def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:
+def mark_leaves(
+    packed: PagedRows, search: SearchState, depth: int, kind: int, weight_lines: int, requests: Array
+) -> None:
     """Set the active bits of leaves with rows of some kind, and count requests by page.
 
     ``weight_lines``: what the weights of a leaf take.
@@ -134,13 +136,13 @@ def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight
     k_mark_leaves(heads, *others, *placed, search.distances, depth, kind, weight_lines, search.active, requests)
 
 
-def push_leaves(packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, noted: int) -> None:
+def push_leaves(packed: PagedRows, piece: Piece, search: SearchState, parents: Array, depth: int, noted: int) -> None:
     """Reach the neighbours of the frontier in the active leaves of a piece."""
     k_search_leaves(*packed.leaves, *piece.arguments, *search, parents, depth, FRONTIER, noted)
 
 
 def pull_leaves(
-    packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, kind: int, noted: int
+    packed: PagedRows, piece: Piece, search: SearchState, parents: Array, depth: int, kind: int, noted: int
 ) -> None:
     """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece.
 

@@ -10,7 +10,7 @@ from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
 from dynstore.algorithms.paged.cpu.slots import add_slots, d_unite, sum_slot_tails, unite_slots
 from dynstore.host_compiler import inlined, njit
 from dynstore.stores.paged.cpu import d_has_bit, walk_edges, walk_leaves, walk_weighted
-from dynstore.stores.paged.layout import LEAF, Column, Leaves, Stored
+from dynstore.stores.paged.layout import LEAF, Leaves, PagedWeights, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader, Piece
@@ -60,7 +60,7 @@ def k_sum_weighted_leaves(
 ):  # fmt: skip
     """Add the shares of the neighbours, times the weights, to the sums of their rows."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     d_walk_weighted(leaves, stored, pages, None, valid, column, shares, sums)
 
 
@@ -80,7 +80,7 @@ def k_sum_tails(
 ):  # fmt: skip
     """Add the weights of edges to the sums of their tails, the neighbours."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     d_walk_tails(leaves, stored, pages, None, valid, column, sums)
 
 

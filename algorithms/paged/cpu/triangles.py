@@ -14,7 +14,7 @@ from dynstore.stores.paged.layout import Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Arcs
+    from dynstore.algorithms.paged.states import RankedArcs
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
@@ -80,7 +80,7 @@ def k_count_arc_slots(sources, indices, valid, ranks, counts):
             d_count_arc(sources[slot], indices[slot], slot, ranks, counts)
 
 
-def list_arcs(packed: PagedRows, piece: Piece, arcs: Arcs) -> None:
+def list_arcs(packed: PagedRows, piece: Piece, arcs: RankedArcs) -> None:
     """Append the arcs of the edges of a piece, of some rows."""
     k_list_arcs(*packed.leaves, *piece.arguments, *arcs)
 
@@ -90,7 +90,7 @@ def count_arcs(packed: PagedRows, piece: Piece, ranks: Array, counts: Array) -> 
     k_count_arcs(*packed.leaves, *piece.arguments, ranks, counts)
 
 
-def list_arc_slots(edges: GapCSR, arcs: Arcs) -> None:
+def list_arc_slots(edges: GapCSR, arcs: RankedArcs) -> None:
     """Append the arcs of the edges of some rows."""
     k_list_arc_slots(edges.sources, edges.indices, edges.valid, *arcs)
 

@@ -17,15 +17,15 @@ from dynstore.stores.paged.layout import LEAF, Leaves, Stored
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.pairs import Backward, Forward
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Search
+    from dynstore.algorithms.paged.states import SearchState
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["Pairs", "count_paths", "count_slot_paths", "gather_owed", "gather_slot_owed", "mask_rows"]
+__all__ = ["ForwardArrays", "count_paths", "count_slot_paths", "gather_owed", "gather_slot_owed", "mask_rows"]
 
 
-class Pairs(NamedTuple):
+class ForwardArrays(NamedTuple):
     """What searches know of vertices; see :class:`~dynstore.algorithms.paged.betweenness.Forward`."""
 
     num_searches: Any
@@ -84,7 +84,7 @@ def k_count_paths(
 ):  # fmt: skip
     """Warps stride over words of active leaves: add paths to the next level, see :func:`d_count_edge`."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    pairs = Pairs(num_searches, levels, paths)
+    pairs = ForwardArrays(num_searches, levels, paths)
     totals = d_walk_active(leaves, stored, pages, active, d_count_leaf, (valid, notes, pairs, masks, depth))
     d_note_reads(notes, noted, totals)
 
@@ -128,14 +128,14 @@ def k_gather_owed(
     Atomic adds: two a row and search of a leaf.
     """
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    state = valid, Pairs(num_searches, levels, owed), masks, gathered, depth
+    state = valid, ForwardArrays(num_searches, levels, owed), masks, gathered, depth
     d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_gather_leaf, state))
 
 
 @kernel
 def k_count_slot_paths(sources, indices, valid, notes, num_searches, masks, levels, paths, depth):
     """Threads stride over slots: add paths to the next level, see :func:`d_count_edge`."""
-    pairs = Pairs(num_searches, levels, paths)
+    pairs = ForwardArrays(num_searches, levels, paths)
     for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
         if d_has_bit(valid, slot):
             row = int(sources[slot])
@@ -162,19 +162,19 @@ def mask_rows(pairs: Forward | Backward, depth: int, turns: Array) -> None:
     k_mask_rows.launch_strided(turns.shape[0], pairs.num_searches, pairs.levels, depth, pairs.masks, turns)
 
 
-def count_paths(packed: PagedRows, piece: Piece, search: Search, pairs: Forward, depth: int, noted: int) -> None:
+def count_paths(packed: PagedRows, piece: Piece, search: SearchState, pairs: Forward, depth: int, noted: int) -> None:
     """Add the paths of a level's rows to their neighbours of the next one, in the active leaves of a piece."""
     num_threads = piece.pages.shape[0] << packed.page_bits
     k_count_paths.launch_strided(num_threads, *packed.leaves, *piece.arguments, *search, *pairs, depth, noted)
 
 
-def gather_owed(packed: PagedRows, piece: Piece, search: Search, pairs: Backward, depth: int, noted: int) -> None:
+def gather_owed(packed: PagedRows, piece: Piece, search: SearchState, pairs: Backward, depth: int, noted: int) -> None:
     """Add to a level's rows what their neighbours of the next one owe, in the active leaves of a piece."""
     num_threads = piece.pages.shape[0] << packed.page_bits
     k_gather_owed.launch_strided(num_threads, *packed.leaves, *piece.arguments, *search, *pairs, depth, noted)
 
 
-def count_slot_paths(edges: GapCSR, search: Search, pairs: Forward, depth: int) -> None:
+def count_slot_paths(edges: GapCSR, search: SearchState, pairs: Forward, depth: int) -> None:
     """Add the paths of a level's rows to their neighbours of the next one."""
     slots = edges.sources, edges.indices, edges.valid
     k_count_slot_paths.launch_strided(edges.num_slots, *slots, search.notes, *pairs, depth)

@@ -18,11 +18,11 @@ from dynstore.stores.paged.cuda import (
     d_walk_active,
     d_walk_leaves,
 )
-from dynstore.stores.paged.layout import LEAF, Column, Leaves, Stored
+from dynstore.stores.paged.layout import LEAF, Leaves, PagedWeights, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Lengths, Search
+    from dynstore.algorithms.paged.states import Lengths, SearchState
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
@@ -132,7 +132,7 @@ def k_relax_leaves(
     Only weights of edges to vertices farther away are read.
     """
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     state = valid, column, turns, keys, pending, limit, turn, weight_lines
     d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_relax_leaf, state))
 
@@ -154,7 +154,7 @@ def k_choose_nearer(
 ):  # fmt: skip
     """Warps stride over leaves: keep the smallest nearer parent of each vertex, see :func:`d_choose_nearer`."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     state = valid, column, page_bits, distances, unreached, parents
     d_walk_leaves(leaves, stored, pages, d_offer_parent, state)
 
@@ -180,7 +180,7 @@ def k_push_ties(
 ):  # fmt: skip
     """Warps stride over words of active leaves: parents over edges of length 0, see :func:`d_push_tie`."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column, ties = Column(weights, weight_places, weight_shift), Ties(levels, notes, distances, parents)
+    column, ties = PagedWeights(weights, weight_places, weight_shift), Ties(levels, notes, distances, parents)
     state = valid, column, ties, level, weight_lines
     d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_push_tied_leaf, state))
 
@@ -216,7 +216,7 @@ def _keyed(lengths: Lengths) -> tuple[Any, ...]:
     return distances.view(np.dtype(f"i{distances.dtype.itemsize}")), *others
 
 
-def relax_leaves(packed: PagedRows, piece: Piece, search: Search, lengths: Lengths, turn: int, noted: int) -> None:
+def relax_leaves(packed: PagedRows, piece: Piece, search: SearchState, lengths: Lengths, turn: int, noted: int) -> None:
     """Shorten distances over the edges of active leaves from rows whose turn it is."""
     k_relax_leaves.launch_strided(
         piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.weighted_arguments, *search,
@@ -232,7 +232,7 @@ def choose_nearer(packed: PagedRows, piece: Piece, distances: Array, unreached: 
 
 
 def push_ties(
-    packed: PagedRows, piece: Piece, search: Search, distances: Array, parents: Array, level: int, noted: int
+    packed: PagedRows, piece: Piece, search: SearchState, distances: Array, parents: Array, level: int, noted: int
 ) -> None:
     """Find parents over edges of length 0 in active leaves, from rows of a level."""
     k_push_ties.launch_strided(
@@ -241,7 +241,7 @@ def push_ties(
     )  # fmt: skip
 
 
-def relax_slots(edges: GapCSR, search: Search, lengths: Lengths, turn: int) -> None:
+def relax_slots(edges: GapCSR, search: SearchState, lengths: Lengths, turn: int) -> None:
     """Shorten distances from rows whose turn it is."""
     slots = edges.sources, edges.indices, edges.valid, edges.weights
     k_relax_slots.launch_strided(edges.num_slots, *slots, search.distances, *_keyed(lengths), turn)
@@ -253,7 +253,7 @@ def choose_nearer_slots(edges: GapCSR, distances: Array, unreached: Any, parents
     k_choose_nearer_slots.launch_strided(edges.num_slots, *slots, distances, unreached, parents)
 
 
-def push_tied_slots(edges: GapCSR, search: Search, distances: Array, parents: Array, level: int) -> None:
+def push_tied_slots(edges: GapCSR, search: SearchState, distances: Array, parents: Array, level: int) -> None:
     """Find parents over edges of length 0, from rows of a level."""
     slots = edges.sources, edges.indices, edges.valid, edges.weights
     k_push_tied_slots.launch_strided(edges.num_slots, *slots, search.distances, search.notes, distances, parents, level)

@@ -15,7 +15,7 @@ from dynstore.stores.paged.layout import START_AT, WIDTH_MASK, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Search
+    from dynstore.algorithms.paged.states import SearchState
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
@@ -198,7 +198,9 @@ def k_pull_leaves(
     d_note_reads(notes, noted, d_walk_active(leaves, stored, pages, active, d_pull_leaf, state))
 
 
-def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:
+def mark_leaves(
+    packed: PagedRows, search: SearchState, depth: int, kind: int, weight_lines: int, requests: Array
+) -> None:
     """Set the active bits of leaves with rows of some kind, and count requests by page.
 
     Rows are looked at once, side by side; a leaf's rows are neighbours, so it reads one or two words of their bits.
@@ -213,7 +215,7 @@ def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight
     )  # fmt: skip
 
 
-def push_leaves(packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, noted: int) -> None:
+def push_leaves(packed: PagedRows, piece: Piece, search: SearchState, parents: Array, depth: int, noted: int) -> None:
     """Reach the neighbours of the frontier in the active leaves of a piece."""
     k_push_leaves.launch_strided(
         piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, parents, depth, noted
@@ -221,7 +223,7 @@ def push_leaves(packed: PagedRows, piece: Piece, search: Search, parents: Array,
 
 
 def pull_leaves(
-    packed: PagedRows, piece: Piece, search: Search, parents: Array, depth: int, kind: int, noted: int
+    packed: PagedRows, piece: Piece, search: SearchState, parents: Array, depth: int, kind: int, noted: int
 ) -> None:
     """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece.
 

@@ -12,7 +12,7 @@ from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, kernel
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.paged.states import Search
+    from dynstore.algorithms.paged.states import SearchState
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
@@ -86,7 +86,7 @@ def unite_slots(edges: GapCSR, parents: Array) -> None:
     k_unite_slots.launch_strided(edges.num_slots, *slots, parents)
 
 
-def push_slots(edges: GapCSR, search: Search, parents: Array, depth: int, turned: bool = False) -> None:
+def push_slots(edges: GapCSR, search: SearchState, parents: Array, depth: int, turned: bool = False) -> None:
     """Reach the neighbours of the frontier; ``turned``: the slots are in-edges, whose rows are their heads."""
     ends = (edges.indices, edges.sources) if turned else (edges.sources, edges.indices)
     k_push_slots.launch_strided(edges.num_slots, *ends, edges.valid, search.distances, search.notes, parents, depth)

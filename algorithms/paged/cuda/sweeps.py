@@ -22,7 +22,7 @@ from dynstore.stores.paged.cuda import (
     d_read_weight,
     d_walk_leaves,
 )
-from dynstore.stores.paged.layout import LEAF, Column, Leaves, Stored
+from dynstore.stores.paged.layout import LEAF, Leaves, PagedWeights, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.link_analysis.cuda.iterations import Step
@@ -96,7 +96,7 @@ def k_sum_weighted_leaves(
 ):  # fmt: skip
     """Warps stride over leaves: as :func:`k_sum_leaves`, each share times its weight."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     d_add_shares(leaves, stored, pages, valid, column, d_read_weight, (shares, sums))
 
 
@@ -116,7 +116,7 @@ def k_sum_tails(
 ):  # fmt: skip
     """Warps stride over leaves: add the weights of edges to the sums of their tails, the neighbours (atomic adds)."""
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    column = Column(weights, weight_places, weight_shift)
+    column = PagedWeights(weights, weight_places, weight_shift)
     d_walk_leaves(leaves, stored, pages, d_add_tail, (valid, column, page_bits, sums))
 
 

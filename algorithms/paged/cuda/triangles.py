@@ -16,7 +16,7 @@ from dynstore.stores.paged.layout import LEAF, Leaves, Stored
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
-    from dynstore.algorithms.paged.states import Arcs
+    from dynstore.algorithms.paged.states import RankedArcs
     from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
@@ -109,7 +109,7 @@ def k_count_arc_slots(sources, indices, valid, ranks, counts):
             cuda.atomic.add(counts, int(sources[slot]), np.int64(1))
 
 
-def list_arcs(packed: PagedRows, piece: Piece, arcs: Arcs) -> None:
+def list_arcs(packed: PagedRows, piece: Piece, arcs: RankedArcs) -> None:
     """Append the arcs of the edges of a piece, of some rows."""
     num_threads = (piece.pages.shape[0] << packed.page_bits) * LEAF
     k_list_arcs.launch_strided(num_threads, *packed.leaves, *piece.arguments, *arcs)
@@ -121,7 +121,7 @@ def count_arcs(packed: PagedRows, piece: Piece, ranks: Array, counts: Array) -> 
     k_count_arcs.launch_strided(num_threads, *packed.leaves, *piece.arguments, ranks, counts)
 
 
-def list_arc_slots(edges: GapCSR, arcs: Arcs) -> None:
+def list_arc_slots(edges: GapCSR, arcs: RankedArcs) -> None:
     """Append the arcs of the edges of some rows."""
     k_list_arc_slots.launch_strided(edges.num_slots, edges.sources, edges.indices, edges.valid, *arcs)
 

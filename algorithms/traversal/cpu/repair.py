@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["Rows", "find_suspects", "has_ties", "invalidate", "refit", "relax", "repair_paths"]
+__all__ = ["OrientationRows", "find_suspects", "has_ties", "invalidate", "refit", "relax", "repair_paths"]
 
 
-class Rows(NamedTuple):
+class OrientationRows(NamedTuple):
     """One orientation; the edge in slot ``p`` is ``lengths[p * stride]`` long."""
 
     offsets: Array
@@ -39,10 +39,10 @@ class Rows(NamedTuple):
     stride: int
 
 
-def _rows(csr: GapCSR, distances: Array) -> Rows:
+def _rows(csr: GapCSR, distances: Array) -> OrientationRows:
     if distances.dtype.kind == "i":
-        return Rows(csr.offsets, csr.indices, csr.valid, np.ones(1, dtype=distances.dtype), 0)
-    return Rows(csr.offsets, csr.indices, csr.valid, csr.weights, 1)
+        return OrientationRows(csr.offsets, csr.indices, csr.valid, np.ones(1, dtype=distances.dtype), 0)
+    return OrientationRows(csr.offsets, csr.indices, csr.valid, csr.weights, 1)
 
 
 def _unreached(distances: Array) -> Any:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["Edges", "Found", "bfs", "sssp"]
+__all__ = ["GapArrays", "Reached", "bfs", "sssp"]
 
 # Beamer et al., section 4, as on the host. A bottom-up step also reads every vertex, so it pays only if the frontier
 # has some slots per vertex: on a long path it never does.
@@ -53,7 +53,7 @@ SIZE, SLOTS, LISTS, BOTTOM_UP, UNCHECKED = range(5)
 FIELDS, RING = 5, 4
 
 
-class Edges(NamedTuple):
+class GapArrays(NamedTuple):
     """The arrays of a ``GapCSR``."""
 
     offsets: Array
@@ -61,7 +61,7 @@ class Edges(NamedTuple):
     valid: Array
 
 
-class Found(NamedTuple):
+class Reached(NamedTuple):
     """What a top-down step writes.
 
     Attributes
@@ -199,8 +199,8 @@ def k_push_frontier(
             notes[d_note(step + 2) + field] = 0
     if bottom_up or notes[now + SIZE] == 0:
         return
-    edges, lists = Edges(offsets, indices, valid), WorkLists(short, rows, begins, notes)
-    d_push_lists(d_set_bit, thread, edges, lists, now + LISTS, seen, Found(reached, predecessors, keep_parents))
+    edges, lists = GapArrays(offsets, indices, valid), WorkLists(short, rows, begins, notes)
+    d_push_lists(d_set_bit, thread, edges, lists, now + LISTS, seen, Reached(reached, predecessors, keep_parents))
 
 
 @device

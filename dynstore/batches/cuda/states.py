@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Rows", "States", "sum_states"]
+__all__ = ["States", "UpdatedRows", "sum_states"]
 
 (EDGES,) = declare("states", EDGES=0)
 CONTROL_SIZE = SUMS + MAX_RESIDENT_BLOCKS
@@ -37,7 +37,7 @@ def d_begins_run(keys, i):
     return i == 0 or keys[i] != keys[i - 1]
 
 
-class Rows(NamedTuple):
+class UpdatedRows(NamedTuple):
     """The rows of all updates, and the state of each edge before its update; ``weights`` may be empty.
 
     ``mirrored``: rows also stand for their mirror images.
@@ -59,7 +59,7 @@ class States(NamedTuple):
     weights: Array
 
 
-@partial(kernel, records={"given": Rows, "kept": States})
+@partial(kernel, records={"given": UpdatedRows, "kept": States})
 def k_sum_states(
     given, keys, spare_rows, sorted_keys, rows, num_levels, bits, kept, control, mailbox, ticket
 ):  # fmt: skip

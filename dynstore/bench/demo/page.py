@@ -12,7 +12,7 @@ from dynstore.bench.reports.report import page_style, render_origin
 from dynstore.bench.reports.summary import format_ms
 
 if TYPE_CHECKING:
-    from dynstore.bench.demo.story import Figure, Story
+    from dynstore.bench.demo.story import Story, StoryFigure
 
 __all__ = ["best_figure", "format_times", "render_story"]
 
@@ -43,7 +43,7 @@ def format_times(times: float) -> str:
     return f"{times:.1f} times" if times < 10 else f"{times:,.0f} times"
 
 
-def best_figure(stories: Sequence[Story]) -> tuple[Story, Figure]:
+def best_figure(stories: Sequence[Story]) -> tuple[Story, StoryFigure]:
     """Return the figure in which dynstore is fastest beside today's way, and its story."""
     found = [(story, figure) for story in stories for figure in story.figures()]
     return max(found, key=lambda pair: pair[1].times)
@@ -94,7 +94,7 @@ def _section(story: Story) -> str:
     )
 
 
-def _card(figure: Figure) -> str:
+def _card(figure: StoryFigure) -> str:
     longest = max(figure.today_ms, figure.dynstore_ms)
     bars = "".join(
         f'<div class="bar {kind}"><span>{name}</span><div><i style="width:{100 * value / longest:.2f}%"></i></div>'

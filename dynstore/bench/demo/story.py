@@ -11,7 +11,7 @@ import numpy as np
 import dynstore
 from dynstore.bench.answers import PAGERANK_TOL, make_query
 from dynstore.bench.contestants import Conversion, conversions
-from dynstore.bench.timing import Stopwatch, percentiles, quiet
+from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.windows.window import Window
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.io import EventTable
 
-__all__ = ["ANSWERS", "FIGURES", "Figure", "Findings", "Story", "run_story"]
+__all__ = ["ANSWERS", "FIGURES", "Findings", "Story", "StoryFigure", "run_story"]
 
 ANSWERS = ("triangle_count", "weakly_connected_components", "pagerank")
 # What is measured: from a batch to the current graph, to its triangles, to all answers.
@@ -34,7 +34,7 @@ Times = dict[str, list[float]]  # what was timed -> ms of each step
 
 
 @dataclass(frozen=True)
-class Figure:
+class StoryFigure:
     """One figure of the story.
 
     Attributes
@@ -106,7 +106,7 @@ class Story:
     findings: Findings | None = None
     disagreement: str | None = None
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[StoryFigure]:
         """Return the three figures; today's way makes its graph in the fastest way there is."""
         parts: dict[str, tuple[str, ...]] = {
             "graph": (), "triangles": ("triangle_count",), "answers": ANSWERS,
@@ -119,7 +119,7 @@ class Story:
                 ours = ours + self.times["dynstore"][answer]
                 theirs = theirs + self.times["rebuild"][answer]
             medians = float(np.median(theirs)), float(np.median(ours))
-            figures.append(Figure(FIGURES[name], *medians, float(np.median(theirs / ours))))
+            figures.append(StoryFigure(FIGURES[name], *medians, float(np.median(theirs / ours))))
         return figures
 
     def rows(self) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ class Story:
         return rows
 
 
-class _Stream:
+class _StoryStream:
     """The events under the users' names, and under numbers in the order in which users first occur."""
 
     def __init__(self, events: EventTable) -> None:
@@ -163,14 +163,14 @@ class _Stream:
 class _Dynstore:
     """One graph, a window over the stream, and answers that follow it."""
 
-    def __init__(self, stream: _Stream, window: int, backend: Backend) -> None:
+    def __init__(self, stream: _StoryStream, window: int, backend: Backend) -> None:
         device: Any = backend.name
         self.stream = stream
         self.graph = DynamicGraph(directed=False, renumber=True, device=device)
         self.window = Window(self.graph, window)
         self.window.slide(stream.frame[:window])
         self.monitors = {name: self.graph.track(name, **_arguments(name)) for name in ANSWERS}
-        self.watch = Stopwatch(backend)
+        self.watch = LapTimer(backend)
 
     def step(self, low: int, high: int) -> tuple[dict[str, float], dict[str, Any]]:
         """Take a batch in; return the ms of the graph and of each answer, and the answers."""
@@ -194,11 +194,11 @@ class _Dynstore:
 class _Today:
     """A new graph of the window's events for each batch, made in several ways; answers are computed anew on one."""
 
-    def __init__(self, stream: _Stream, window: int, backend: Backend) -> None:
+    def __init__(self, stream: _StoryStream, window: int, backend: Backend) -> None:
         self.stream, self.length, self.backend = stream, window, backend
         self.conversions: list[Conversion] = conversions(backend)[0]
         self.graph: DynamicGraph | None = None
-        self.watch = Stopwatch(backend)
+        self.watch = LapTimer(backend)
 
     def rows(self, high: int) -> tuple[Any, Any]:
         low = high - self.length
@@ -260,7 +260,7 @@ def run_story(
     length = int(window * len(events))
     if len(events) < length + (WARM_UP + steps) * batch or length < 1:
         raise InputError(f"{events.name}: {len(events)} events; wanted more for {steps} batches of {batch}")
-    stream = _Stream(events)
+    stream = _StoryStream(events)
     story = Story(events.name, len(events), int(stream.names.shape[0]), length, batch, backend.name)
     ours, today = _Dynstore(stream, length, backend), _Today(stream, length, backend)
     for step in range(WARM_UP + steps):

@@ -15,7 +15,7 @@ from dynstore.algorithms.link_analysis.cuda.ranks import (
     k_sum_weights,
     sum_out_weights,
 )
-from dynstore.algorithms.link_analysis.cuda.sums import CachedShares, InEdges, d_sum_piece, d_sum_rows
+from dynstore.algorithms.link_analysis.cuda.sums import CachedShares, InRows, d_sum_piece, d_sum_rows
 from dynstore.algorithms.rows.cuda.cut_rows import CutPieces, CutRows, d_fetch_piece
 from dynstore.algorithms.rows.cuda.rows import SHORT_SLOTS, count_warps, d_add_block, d_num_pieces, d_open_span
 from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
@@ -76,14 +76,14 @@ def d_sum_all(edges, cut, kept, shares, sums):
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_sum_shares(offsets, indices, valid, rows, begins, lengths, spans, kept, shares, sums):
     """Sum the shares of each row's neighbours, as :func:`d_sum_all` does; each edge counts 1."""
-    edges = InEdges(offsets, indices, valid, shares, False)
+    edges = InRows(offsets, indices, valid, shares, False)
     d_sum_all(edges, CutPieces(rows, begins, spans, lengths), kept, shares, sums)
 
 
 @partial(kernel, max_registers=WEIGHTED_REGISTERS)
 def k_sum_weighted_shares(offsets, indices, valid, weights, rows, begins, lengths, spans, kept, shares, sums):
     """Sum the shares of each row's neighbours with weights, as :func:`d_sum_all` does."""
-    edges = InEdges(offsets, indices, valid, weights, True)
+    edges = InRows(offsets, indices, valid, weights, True)
     d_sum_all(edges, CutPieces(rows, begins, spans, lengths), kept, shares, sums)
 
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Rule", "find_owners", "sort_rows"]
+__all__ = ["OwnerRule", "find_owners", "sort_rows"]
 
 LOW_BITS = (1 << 32) - 1
 MAX_COUNTS = 1 << 20  # entries of the counts of all warps and owners
 
 
-class Rule(NamedTuple):
+class OwnerRule(NamedTuple):
     """Who owns a vertex: ``width`` numbers a rank, or the hash of a number of ``nbytes`` if ``width`` is 0."""
 
     width: Any
@@ -72,13 +72,13 @@ def k_find_owners(numbers, width, size, nbytes, owners):
     """One thread a number: write its owner."""
     i = int(cuda.grid(1))
     if i < owners.shape[0]:
-        owners[i] = d_find_owner(int(numbers[i]), Rule(width, size, nbytes))
+        owners[i] = d_find_owner(int(numbers[i]), OwnerRule(width, size, nbytes))
 
 
 @kernel
 def k_count_owners(src, dst, both, width, size, nbytes, share, counts):
     """Each warp counts the owners of ``share`` neighbouring rows, in its own column of ``counts``."""
-    rule, lane, warp = Rule(width, size, nbytes), d_lane(), int(cuda.grid(1)) >> 5
+    rule, lane, warp = OwnerRule(width, size, nbytes), d_lane(), int(cuda.grid(1)) >> 5
     warps = counts.shape[0] // size
     begin = warp * share
     end = min(begin + share, src.shape[0] << both)
@@ -104,7 +104,7 @@ def k_sort_rows(
 
     ``values`` and ``order`` may have no entries; ``order`` gets each row's place before.
     """
-    rule, lane, warp = Rule(width, size, nbytes), d_lane(), int(cuda.grid(1)) >> 5
+    rule, lane, warp = OwnerRule(width, size, nbytes), d_lane(), int(cuda.grid(1)) >> 5
     warps = places.shape[0] // size
     begin = warp * share
     end = min(begin + share, src.shape[0] << both)

@@ -20,8 +20,8 @@ from dynstore.algorithms.traversal.cuda.search import (
     BETA,
     MIN_PULLED_SLOTS,
     SWEEP_SHARE,
-    Edges,
-    Found,
+    GapArrays,
+    Reached,
     d_find_parent,
     d_push_lists,
 )
@@ -72,9 +72,9 @@ def k_push_frontier(
 
     Atomics: minimum on predecessors.
     """
-    edges, lists = Edges(offsets, indices, valid), WorkLists(short, rows, begins, notes)
+    edges, lists = GapArrays(offsets, indices, valid), WorkLists(short, rows, begins, notes)
     thread = int(cuda.grid(1))
-    d_push_lists(d_set_flag, thread, edges, lists, LISTS, visited, Found(flags, predecessors, keep_parents))
+    d_push_lists(d_set_flag, thread, edges, lists, LISTS, visited, Reached(flags, predecessors, keep_parents))
 
 
 @kernel

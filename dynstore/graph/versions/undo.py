@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Link", "Pinned", "UndoLog", "UndoTable"]
+__all__ = ["Pinned", "UndoLink", "UndoLog", "UndoTable"]
 
 
-class Link:
+class UndoLink:
     """A place in the chain, and the change that came after it.
 
     Attributes
@@ -35,7 +35,7 @@ class Link:
 
     def __init__(self) -> None:
         self.change: Change | None = None
-        self.next: Link | None = None
+        self.next: UndoLink | None = None
 
     def changes(self) -> list[Change]:
         """Return all changes from here on, in order."""
@@ -74,7 +74,7 @@ class UndoLog(DeltaLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.last = Link()
+        self.last = UndoLink()
         self.versions: WeakSet[Pinned] = WeakSet()
 
     def wants(self, num_edges: int, most: int) -> bool:
@@ -84,7 +84,7 @@ class UndoLog(DeltaLog):
         # A change of everything has made all versions copy themselves before, and so ended this log.
         if isinstance(change, Change) and change.num_edges:
             last = self.last
-            last.next = self.last = Link()
+            last.next = self.last = UndoLink()
             last.change = change
             self.num_edges += change.num_edges
 

@@ -21,10 +21,10 @@ from dynstore.gts.cuda.pages import (
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["FIND_PARENTS", "RELAX", "Paths", "Tree"]
+__all__ = ["FIND_PARENTS", "RELAX", "PathParents", "PathRound"]
 
 
-class Paths(NamedTuple):
+class PathRound(NamedTuple):
     """Where a round of relaxations writes, and its number."""
 
     next_pages: Array
@@ -34,7 +34,7 @@ class Paths(NamedTuple):
     limit: Any
 
 
-class Tree(NamedTuple):
+class PathParents(NamedTuple):
     """Distances, and where their parents are written; ``stages``: in which stage a vertex got its parent."""
 
     stage: Any
@@ -70,7 +70,7 @@ def k_relax_small(
     A distance that decreases meanwhile may be read before or after: its vertex has its turn in the next round, too.
     Atomics: see :func:`d_relax`.
     """
-    paths = Paths(next_pages, turn, distances, turns, limit)
+    paths = PathRound(next_pages, turn, distances, turns, limit)
     d_walk_small(d_open_pages(words, first, starts, ranges, layout), count, lanes, d_has_turn, d_relax, paths)
 
 
@@ -79,7 +79,7 @@ def k_relax_large(
     words, first, count, lanes, starts, ranges, layout, next_pages, turn, distances, turns, limit
 ):  # fmt: skip
     """One thread an edge, as :func:`k_relax_small`."""
-    paths = Paths(next_pages, turn, distances, turns, limit)
+    paths = PathRound(next_pages, turn, distances, turns, limit)
     d_walk_large(d_open_pages(words, first, starts, ranges, layout), count, lanes, d_has_turn, d_relax, paths)
 
 
@@ -104,7 +104,7 @@ def k_find_parents_small(
 ):  # fmt: skip
     """``lanes`` threads a vertex, reached or not. Atomics: see :func:`d_try_parent`."""
     pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    tree = Tree(stage, distances, stages, parents)
+    tree = PathParents(stage, distances, stages, parents)
     for page in range(share.page, count, share.step):
         for slot in range(share.worker, d_num_slots(pages, page), share.workers):
             begin, size = d_find_list(pages, page, slot)
@@ -120,7 +120,7 @@ def k_find_parents_large(
 ):  # fmt: skip
     """One thread an edge. Atomics: see :func:`d_try_parent`."""
     pages, share = d_open_pages(words, first, starts, ranges, layout), d_share_pages(count, lanes)
-    tree = Tree(stage, distances, stages, parents)
+    tree = PathParents(stage, distances, stages, parents)
     for page in range(share.page, count, share.step):
         begin, size = d_find_list(pages, page, 0)
         for i in range(share.thread, size, share.threads):

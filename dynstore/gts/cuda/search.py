@@ -17,10 +17,10 @@ from dynstore.gts.cuda.pages import (
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["SEARCH", "SEARCH_CHUNK", "Search"]
+__all__ = ["SEARCH", "SEARCH_CHUNK", "LevelSearch"]
 
 
-class Search(NamedTuple):
+class LevelSearch(NamedTuple):
     """Where a level of a search writes. ``levels`` and ``parents`` are those of the vertices from ``low`` on."""
 
     next_pages: Array
@@ -58,7 +58,10 @@ def k_search_small(
     words, first, count, lanes, starts, ranges, layout, next_pages, level, levels, parents
 ):  # fmt: skip
     """``lanes`` threads a vertex of this level visit its neighbours. Atomics: see :func:`d_visit`."""
-    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, 0, levels, parents)
+    pages, search = (
+        d_open_pages(words, first, starts, ranges, layout),
+        LevelSearch(next_pages, level, 0, levels, parents),
+    )
     d_walk_small(pages, count, lanes, d_is_of_level, d_visit, search)
 
 
@@ -67,7 +70,10 @@ def k_search_large(
     words, first, count, lanes, starts, ranges, layout, next_pages, level, levels, parents
 ):  # fmt: skip
     """One thread a neighbour, if the page's vertex is of this level. Atomics: see :func:`d_visit`."""
-    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, 0, levels, parents)
+    pages, search = (
+        d_open_pages(words, first, starts, ranges, layout),
+        LevelSearch(next_pages, level, 0, levels, parents),
+    )
     d_walk_large(pages, count, lanes, d_is_of_level, d_visit, search)
 
 
@@ -89,7 +95,10 @@ def k_search_chunk_small(
     words, first, count, lanes, starts, ranges, layout, known, next_pages, level, low, levels, parents
 ):
     """As :func:`k_search_small`, for the vertices from ``low`` on; ``known``: levels of the vertices of these pages."""
-    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, low, levels, parents)
+    pages, search = (
+        d_open_pages(words, first, starts, ranges, layout),
+        LevelSearch(next_pages, level, low, levels, parents),
+    )
     state = known, d_vertex_of(pages, 0, 0), search
     d_walk_small(pages, count, lanes, d_is_known_of_level, d_visit_from_chunk, state)
 
@@ -99,7 +108,10 @@ def k_search_chunk_large(
     words, first, count, lanes, starts, ranges, layout, known, next_pages, level, low, levels, parents
 ):
     """As :func:`k_search_large`, for the vertices from ``low`` on; ``known``: levels of the vertices of these pages."""
-    pages, search = d_open_pages(words, first, starts, ranges, layout), Search(next_pages, level, low, levels, parents)
+    pages, search = (
+        d_open_pages(words, first, starts, ranges, layout),
+        LevelSearch(next_pages, level, low, levels, parents),
+    )
     state = known, d_vertex_of(pages, 0, 0), search
     d_walk_large(pages, count, lanes, d_is_known_of_level, d_visit_from_chunk, state)
 

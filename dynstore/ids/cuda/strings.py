@@ -263,7 +263,7 @@ def k_remove_texts(cells, shift, seed, hash_mask, name_starts, name_ends, name_c
         cells[2 * slot] = REMOVED
 
 
-class _Numbers:
+class _StringNumbers:
     """Columns of numbers that a look-up writes without a wait, and the arguments of its kernel."""
 
     def __init__(self, _: Backend, control: Array, nothing: Array, first: Array, second: Array) -> None:
@@ -281,7 +281,7 @@ def start_match(
     """
     counts = [part.shape[0] for part in parts]
     numbers = scratch.take(
-        backend, "look-up", table.cells.nbytes, _Numbers,
+        backend, "look-up", table.cells.nbytes, _StringNumbers,
         ((RECORD_SIZE, np.int64), (0, np.int64), *((with_room(count), dtype) for count in counts)),
     )  # fmt: skip
     k_match_texts.launch(

@@ -26,9 +26,9 @@ __all__ = [
     "START_AT",
     "VERBATIM",
     "WIDTH_MASK",
-    "Column",
     "Leaves",
     "PagedRows",
+    "PagedWeights",
     "Stored",
 ]
 
@@ -68,7 +68,7 @@ class Stored(NamedTuple):
     page_bits: int
 
 
-class Column(NamedTuple):
+class PagedWeights(NamedTuple):
     """Where kernels find weights: those of page p begin at ``weights[places[p] - shift]``."""
 
     weights: Array

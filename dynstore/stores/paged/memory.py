@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["PADDING", "HostCopies", "Ring", "SpareMemory", "copy_to_device"]
+__all__ = ["PADDING", "BufferRing", "HostCopies", "SpareMemory", "copy_to_device"]
 
 # Words of a line: where an array begins that shares a buffer.
 PADDING = 32
@@ -76,7 +76,7 @@ class HostCopies:
             self._pending.clear()
 
 
-class Ring:
+class BufferRing:
     """Buffers on the device. One stream fills them in turn; another stream reads those that are full.
 
     Parameters

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["Resident", "ResidentPages", "Taken"]
+__all__ = ["AddedPages", "Resident", "ResidentPages"]
 
 
 class Resident(NamedTuple):
@@ -36,7 +36,7 @@ class Resident(NamedTuple):
     ready: Any
 
 
-class Taken(NamedTuple):
+class AddedPages(NamedTuple):
     """Pages that were added: their numbers, and where each page begins in each column."""
 
     pages: np.ndarray
@@ -90,7 +90,7 @@ class ResidentPages:
             self._shelves[weighted] = _Shelf(packed, weighted, self._limit())
         return self._shelves[weighted]
 
-    def take(self, packed: PagedRows, pages: np.ndarray, columns: Sequence[Array]) -> list[Taken]:
+    def take(self, packed: PagedRows, pages: np.ndarray, columns: Sequence[Array]) -> list[AddedPages]:
         """Start copying neighbouring pages on the current stream: the first ones, as many as there is room for.
 
         Parameters
@@ -112,7 +112,7 @@ class ResidentPages:
             begins, ends = shelf.reserve(pages)
         return shelf.write(pages, columns, begins, ends) if ends[0].size else []
 
-    def show(self, weighted: bool, taken: list[Taken]) -> None:
+    def show(self, weighted: bool, taken: list[AddedPages]) -> None:
         """Let later passes read the pages that were added on the current stream."""
         with self._lock:
             self._shelves[weighted].show(taken)
@@ -166,14 +166,14 @@ class _Shelf:
 
     def write(
         self, pages: np.ndarray, columns: Sequence[Array], begins: list[int], ends: list[np.ndarray]
-    ) -> list[Taken]:
+    ) -> list[AddedPages]:
         pages = pages[: ends[0].size]
         for kept, column, begin, end in zip(self.columns, columns, begins, ends, strict=True):
             kept[begin : int(end[-1])] = column[: int(end[-1]) - begin]
         places = tuple(end - sizes[pages] for end, sizes in zip(ends, self._sizes, strict=True))
-        return [Taken(pages, places)]
+        return [AddedPages(pages, places)]
 
-    def show(self, taken: list[Taken]) -> None:
+    def show(self, taken: list[AddedPages]) -> None:
         backend = self._backend
         for pages, places in taken:
             self._is_there[pages] = True

@@ -19,9 +19,9 @@ from dynstore.snapshot import GapCSR
 from dynstore.stores.base import Columns, NativeRows, Plan
 from dynstore.stores.derived import DerivedSlots
 from dynstore.stores.paged.building import pack_rows
-from dynstore.stores.paged.delta import Delta
+from dynstore.stores.paged.delta import PagedDelta
 from dynstore.stores.paged.filter import EdgeFilter
-from dynstore.stores.paged.finding import Found, find_batch, find_edges
+from dynstore.stores.paged.finding import FoundEdges, find_batch, find_edges
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.memory import SpareMemory
 from dynstore.stores.paged.merging import (
@@ -86,7 +86,7 @@ class PagedStore(DerivedSlots):
     _valid: Array
     _filter: EdgeFilter  # of the edges in pages
     _num_dead: int  # slots of the pages whose bits are cleared
-    _delta: Delta  # no edge of it has a bit in a page
+    _delta: PagedDelta  # no edge of it has a bit in a page
     _resident: ResidentPages  # of `_base`
     _spare: SpareMemory  # of pages that were written earlier
     _num_merges = 0
@@ -128,7 +128,7 @@ class PagedStore(DerivedSlots):
         merging = dead > self.options.delta_edges and dead > (1 - self.options.density) * base.num_edges
         return self._plan(base, changes, delta, merging, found.num_live + num_found, found.live_loops + loops)
 
-    def _chosen(self, found: Found, live: bool) -> Array:
+    def _chosen(self, found: FoundEdges, live: bool) -> Array:
         """Return the slots of edges whose bits are set, or are cleared."""
         if not (found.num_live if live else found.num_dead):
             return self.backend.nothing(np.int64)
@@ -159,8 +159,8 @@ class PagedStore(DerivedSlots):
     def _no_resident(self) -> ResidentPages:
         return ResidentPages(partial(_room_for_pages, self.backend, self.options.resident_share))
 
-    def _make_delta(self) -> Delta:
-        return Delta(self.backend, self.vertex_dtype, self.weight_dtype)
+    def _make_delta(self) -> PagedDelta:
+        return PagedDelta(self.backend, self.vertex_dtype, self.weight_dtype)
 
     def _with_rows(self, num_vertices: int) -> PagedRows:
         if num_vertices > MAX_INT32:
@@ -181,7 +181,7 @@ class PagedStore(DerivedSlots):
         return min(max(most, self.options.delta_edges), MAX_INT32)  # slots of int32 ids have int32 numbers
 
     def _plan(
-        self, base: PagedRows, changes: _Bits, delta: Delta, merging: bool, num_found: int, num_loops: int
+        self, base: PagedRows, changes: _Bits, delta: PagedDelta, merging: bool, num_found: int, num_loops: int
     ) -> Plan:
         """Plan to change bits of slots and to have another delta; with ``merging``, to write all to new pages.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.beside_cugraph.dask_slides import WARM_UPS, Window, distinct_edges, measure
+from benchmarks.beside_cugraph.dask_slides import WARM_UPS, WorkersWindow, distinct_edges, measure
 from dynstore.errors import InputError
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "dask_graph.py"
@@ -22,7 +22,7 @@ def test_the_example_compares_with_one_graph(client: Any, capsys: pytest.Capture
 
 def test_slides_with_and_without_a_new_graph(client: Any) -> None:
     src, dst = distinct_edges(8, 8, 1)
-    window = Window(client, src, dst, 20, WARM_UPS + 1, "cpu")
+    window = WorkersWindow(client, src, dst, 20, WARM_UPS + 1, "cpu")
     first = window.window(1).compute()
     assert len(first) == window.size
     assert sorted(zip(first["src"], first["dst"], strict=True)) == sorted(
@@ -33,4 +33,4 @@ def test_slides_with_and_without_a_new_graph(client: Any) -> None:
     assert {name.partition(":")[0] for name in times} == {"live", "live, ids as they are", "new DaskGraph"}
     assert all(len(values) == 1 for values in times.values())
     with pytest.raises(InputError, match="9 slides of 400 edges need more than"):
-        Window(client, src, dst, 400, 9, "cpu")
+        WorkersWindow(client, src, dst, 400, 9, "cpu")

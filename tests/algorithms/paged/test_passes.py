@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, passes, weakly_connected_components
+from dynstore.algorithms.paged import LinkTraffic, PageReader, bfs, pagerank, passes, weakly_connected_components
 from dynstore.backend import Backend, get_backend
 from dynstore.bits import pack_bits
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.links import Links
-from dynstore.stores.paged.memory import Ring
+from dynstore.stores.paged.memory import BufferRing
 from dynstore.stores.paged.resident import ResidentPages
 from dynstore.typing import Device
 from tests.algorithms.paged.mixtures import keep
@@ -137,7 +137,7 @@ def test_most_rows_of_a_symmetric_graph_need_one_leaf() -> None:
     distances, _ = bfs(reader, 7, symmetric=True)
     assert distances.tolist() == dynstore.bfs(G, 7)["distance"].tolist()
     pulled = reader.traffic.direct_requests
-    reader.traffic = Traffic()
+    reader.traffic = LinkTraffic()
     bfs(reader, 7)
     assert pulled < 0.6 * reader.traffic.direct_requests
 
@@ -173,11 +173,11 @@ def test_a_search_of_a_directed_graph_pulls_over_in_edges(backend_name: Device) 
     distances, predecessors = bfs(out, 0, into=into, predecessors=True)
     assert G.core.backend.to_host(distances).tolist() == wanted["distance"].to_numpy().tolist()
     assert G.core.backend.to_host(predecessors).tolist() == wanted["predecessor"].to_numpy().tolist()
-    out.traffic, into.traffic = Traffic(), Traffic()
+    out.traffic, into.traffic = LinkTraffic(), LinkTraffic()
     bfs(out, 0, into=into)
     pulled = out.traffic.direct_requests + into.traffic.direct_requests
     assert into.traffic.direct_requests > 0
-    out.traffic = Traffic()
+    out.traffic = LinkTraffic()
     bfs(out, 0)
     assert pulled < 0.6 * out.traffic.direct_requests
 
@@ -347,7 +347,7 @@ def test_threads_may_add_pages_at_the_same_time() -> None:
 
 def test_buffers_are_filled_in_turn(backend: Backend) -> None:
     words = np.arange(40, dtype=np.uint32)
-    ring = Ring(backend, 8, 3)
+    ring = BufferRing(backend, 8, 3)
     for _ in range(2):
         spans = [(5 * part, 5 * part + 5) for part in range(8)]
         parts = [(words[first:end],) for first, end in spans]
@@ -358,7 +358,7 @@ def test_buffers_are_filled_in_turn(backend: Backend) -> None:
 def test_arrays_of_several_dtypes_share_a_buffer(backend: Backend) -> None:
     words, weights = np.arange(40, dtype=np.uint32), np.arange(40) / 3
     parts = [(words[first : first + 5], weights[first : first + 7]) for first in range(0, 30, 5)]
-    for part, copies in zip(parts, Ring(backend, 2 * passes.PADDING, 3).bring(parts), strict=True):
+    for part, copies in zip(parts, BufferRing(backend, 2 * passes.PADDING, 3).bring(parts), strict=True):
         assert [backend.to_host(copy).tolist() for copy in copies] == [array.tolist() for array in part]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.algorithms.paged import PageReader, Traffic, sssp
+from dynstore.algorithms.paged import LinkTraffic, PageReader, sssp
 from dynstore.backend import Backend, get_backend
 from dynstore.bits import pack_bits
 from dynstore.errors import InputError, UnweightedGraphError
@@ -91,7 +91,7 @@ def test_a_round_reads_only_rows_that_have_changed() -> None:
     distances, _ = sssp(reader, 0)
     assert distances[:4].tolist() == [0, 2, 4, np.finfo(np.float32).max]
     assert reader.traffic.direct_requests == 4
-    reader.traffic = Traffic()
+    reader.traffic = LinkTraffic()
     sssp(reader, 0, 3.0)
     assert reader.traffic.direct_requests == 4  # the second row is read, though its edge is too long
 

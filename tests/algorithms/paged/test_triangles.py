@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.algorithms.paged import PageReader, Traffic, triangle_count, triangles
+from dynstore.algorithms.paged import LinkTraffic, PageReader, triangle_count, triangles
 from dynstore.backend import get_backend
 from dynstore.errors import InputError
 from dynstore.stores.paged.building import pack_rows
@@ -30,7 +30,7 @@ def test_triangles_are_those_of_the_graph(
     fixed = triangles.VERTEX_BYTES * reader.packed.num_vertices
     arcs = mixed.graph.number_of_edges()
     for num_blocks in (2, 4) if way == "stream" else (3,):
-        reader.traffic = Traffic()
+        reader.traffic = LinkTraffic()
         room = arcs // num_blocks * (2 * triangles.ARC_BYTES + triangles.KEPT_ARC_BYTES)
         counts = triangle_count(reader, fixed + room)
         assert reader.packed.backend.to_host(counts).tolist() == wanted.tolist()
@@ -44,7 +44,7 @@ def test_blocks_read_only_their_pages() -> None:
     whole = int(reader.packed.page_bytes().sum())
     assert triangle_count(reader).tolist() == wanted
     assert reader.traffic.link_bytes == whole
-    reader.traffic = Traffic()
+    reader.traffic = LinkTraffic()
     fixed = triangles.VERTEX_BYTES * reader.packed.num_vertices
     room = mixed.graph.number_of_edges() // 5 * (2 * triangles.ARC_BYTES + triangles.KEPT_ARC_BYTES)
     assert triangle_count(reader, fixed + room).tolist() == wanted

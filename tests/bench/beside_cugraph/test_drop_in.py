@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks.beside_cugraph import drop_in
 from benchmarks.beside_cugraph.drop_in import ALGORITHMS, COMPARED, main, summarise_totals
-from benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
+from benchmarks.beside_cugraph.drop_in_window import DropInWindow, different_pairs
 
 
 def test_a_window_slides_over_all_edges() -> None:
-    window = Window(np.arange(10), np.arange(10) + 100, slide=2, slides=3)
+    window = DropInWindow(np.arange(10), np.arange(10) + 100, slide=2, slides=3)
     assert window.size == 4
     held = set(window.now()[0].tolist())
     for _ in range(3):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.costs.host_memory import KINDS, Rows, Sizes, main, measure
+from benchmarks.costs.host_memory import KINDS, RmatRows, Sizes, main, measure
 from dynstore.backend import get_backend
 from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
@@ -79,7 +79,7 @@ def test_the_document_has_a_row_for_each_time(tmp_path: Path) -> None:
 
 def test_rows_do_not_depend_on_where_they_are_drawn_from(backend_name: str) -> None:
     backend = get_backend(backend_name)
-    rows = Rows(backend, 8, 3, True)
+    rows = RmatRows(backend, 8, 3, True)
     whole, parts = rows.draw(0, 100), (rows.draw(0, 40), rows.draw(40, 100))
     for column, *others in zip(whole, *parts, strict=True):
         found = np.concatenate([backend.to_host(other) for other in others])

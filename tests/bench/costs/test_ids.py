@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.costs.ids import Contestant, main, measure
+from benchmarks.costs.ids import IdContestant, main, measure
 from dynstore.bench.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -42,10 +42,10 @@ def test_integers_are_where_the_graph_is_before_the_clock_starts() -> None:
     backend = SimpleNamespace(asarray=lambda column: ("brought", column.tolist()))
     graph: Any = SimpleNamespace(core=SimpleNamespace(backend=backend))
     numbers = np.array([2, 0])
-    assert Contestant("integers", np.array([5, 6, 7]), graph).column(numbers) == ("brought", [7, 5])
+    assert IdContestant("integers", np.array([5, 6, 7]), graph).column(numbers) == ("brought", [7, 5])
     strings = np.array(["a", "b", "c"], dtype=object)
-    assert Contestant("strings", strings, graph).column(numbers).tolist() == ["c", "a"]
-    assert Contestant("categories", strings, graph, categories=True).column(numbers).tolist() == ["c", "a"]
+    assert IdContestant("strings", strings, graph).column(numbers).tolist() == ["c", "a"]
+    assert IdContestant("categories", strings, graph, categories=True).column(numbers).tolist() == ["c", "a"]
 
 
 def test_the_results_file_has_both_ways_and_all_ids(tmp_path: Path) -> None:

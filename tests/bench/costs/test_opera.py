@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.costs.opera import QUERIES, WAYS, Batch, draw_batches, main, measure
+from benchmarks.costs.opera import QUERIES, WAYS, OperationBatch, draw_batches, main, measure
 from dynstore.bench.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -35,7 +35,7 @@ def test_batches_have_their_share_of_queries() -> None:
 
 
 def test_a_batch_is_cut_at_queries() -> None:
-    batch = Batch(np.array([0, 2, 3, 1, 0, 2, 0]), np.zeros(7, np.int32), np.zeros(7, np.int32))
+    batch = OperationBatch(np.array([0, 2, 3, 1, 0, 2, 0]), np.zeros(7, np.int32), np.zeros(7, np.int32))
 
     def cut(together: bool) -> list[tuple[list[int], list[int]]]:
         return [(writes.tolist(), queries.tolist()) for writes, queries in batch.parts(together)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.costs import overload
-from benchmarks.costs.overload import PARTS, Outcome, Part, main, soak
+from benchmarks.costs.overload import PARTS, Outcome, Tenth, main, soak
 from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 from dynstore.streams.pending import OVERFLOW, Pending, Taken
@@ -97,9 +97,9 @@ def test_an_edge_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_that_grows_is_noticed() -> None:
-    steady = [Part([1.0], 500 << 20, 1 << 30)] * PARTS
+    steady = [Tenth([1.0], 500 << 20, 1 << 30)] * PARTS
     assert list(overload._growth(steady)) == []
-    grown = [*steady[:-1], Part([1.0], 500 << 20, 3 << 30)]
+    grown = [*steady[:-1], Tenth([1.0], 500 << 20, 3 << 30)]
     assert list(overload._growth(grown)) == ["the memory of the GPU has grown from 1074 to 3221 MB"]
 
 

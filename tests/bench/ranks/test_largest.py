@@ -12,7 +12,7 @@ import pytest
 import dynstore
 from benchmarks import rmat_pieces
 from benchmarks.ranks import largest
-from benchmarks.ranks.bench import Bench, Sizes
+from benchmarks.ranks.bench import RankBench, RankSizes
 from benchmarks.ranks.sliding import DeviceStore, Slides
 from benchmarks.rmat_pieces import make_rows
 from dynstore import distributed
@@ -70,14 +70,14 @@ def rank_one_graph(scale: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def make_store(bench: Bench, rows: largest.PrefixRows) -> DeviceStore:
+def make_store(bench: RankBench, rows: largest.PrefixRows) -> DeviceStore:
     packed = pack_pieces(bench.backend, rows.num_vertices, rows.pieces, page_bits=5)  # few leaves that are empty
     return DeviceStore.of(packed)
 
 
-def iterate_twice(bench: Bench, rows: largest.PrefixRows, store: DeviceStore) -> np.ndarray:
+def iterate_twice(bench: RankBench, rows: largest.PrefixRows, store: DeviceStore) -> np.ndarray:
     """Return the ranks of the rows of this rank."""
-    ranking = largest.Ranking(bench, rows, store)
+    ranking = largest.PagedRanking(bench, rows, store)
     assert ranking.num_edges == sum(bench.comm.all_gather(store.num_edges))
     ranking.iterate()
     ranking.iterate()
@@ -93,7 +93,7 @@ def test_iterations_are_those_of_one_graph(
     monkeypatch.setattr(largest, "ROWS", 1 << scale - 4)  # several slices of each rank
 
     def program(comm: Communicator) -> np.ndarray:
-        bench = Bench(comm, Sizes(scale, FACTOR, (), (), 1, 1, scale, 2, 60.0), str(tmp_path / "rows"))
+        bench = RankBench(comm, RankSizes(scale, FACTOR, (), (), 1, 1, scale, 2, 60.0), str(tmp_path / "rows"))
         rows = largest.PrefixRows(bench.backend, scale, FACTOR, SEED, comm.rank, comm.size)
         return iterate_twice(bench, rows, make_store(bench, rows))
 
@@ -106,7 +106,7 @@ def test_slides_are_those_of_one_graph(backend: Any, tmp_path: Path, scale: int,
     events, slide, steps = FACTOR << scale, (FACTOR << scale) // 20, 3
 
     def program(comm: Communicator) -> tuple[np.ndarray, np.ndarray]:
-        bench = Bench(comm, Sizes(scale, FACTOR, (), (), 1, 1, scale, 2, 60.0), str(tmp_path / "rows"))
+        bench = RankBench(comm, RankSizes(scale, FACTOR, (), (), 1, 1, scale, 2, 60.0), str(tmp_path / "rows"))
         rows = largest.PrefixRows(bench.backend, scale, FACTOR, SEED, comm.rank, comm.size)
         store = make_store(bench, rows)
         slides = Slides(bench, rows.bounds, store, (events, scale, SEED), slide)
@@ -132,7 +132,7 @@ def test_slides_are_those_of_one_graph(backend: Any, tmp_path: Path, scale: int,
 
 def test_a_slide_that_was_not_written_is_found(tmp_path: Path) -> None:
     def program(comm: Communicator) -> None:
-        bench = Bench(comm, Sizes(6, FACTOR, (), (), 1, 1, 6, 2, 60.0), str(tmp_path / "rows"))
+        bench = RankBench(comm, RankSizes(6, FACTOR, (), (), 1, 1, 6, 2, 60.0), str(tmp_path / "rows"))
         rows = largest.PrefixRows(bench.backend, 6, FACTOR, SEED, comm.rank, comm.size)
         store = make_store(bench, rows)
         slides = Slides(bench, rows.bounds, store, (FACTOR << 6, 6, SEED), 20)
@@ -180,11 +180,11 @@ def test_memory_is_as_the_account_has_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
         tracemalloc.reset_peak()
 
     def program(comm: Communicator) -> None:
-        bench = Bench(comm, Sizes(scale, factor, (), (), 1, 1, scale, 2, 60.0), str(tmp_path / "rows"))
+        bench = RankBench(comm, RankSizes(scale, factor, (), (), 1, 1, scale, 2, 60.0), str(tmp_path / "rows"))
         rows = largest.PrefixRows(bench.backend, scale, factor, SEED, 0, 1)
         store = make_store(bench, rows)
         note("making", less=store.memory_usage()["pages"])
-        ranking = largest.Ranking(bench, rows, store)
+        ranking = largest.PagedRanking(bench, rows, store)
         ranking.iterate()
         note("ranking")
         del ranking

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.scaling_model.__main__ import count, fit_work, main, predict
 from benchmarks.scaling_model.counts import ALGORITHMS, Tally, make_graph
-from benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
-from benchmarks.scaling_model.runs import Case, make_case
+from benchmarks.scaling_model.links import ASSUMED, CollectiveCosts, assumed_link, fit_link
+from benchmarks.scaling_model.runs import ScalingCase, make_case
 from dynstore.bench.schema import check_document
 from dynstore.distributed.counting import OPERATIONS
 from dynstore.errors import InputError
@@ -58,7 +58,7 @@ def test_constants_of_a_link_are_found_again() -> None:
 
 
 def test_what_binds() -> None:
-    link = Link("test", even(0.0), even(1e-5), even(1e9), 0.0)
+    link = CollectiveCosts("test", even(0.0), even(1e-5), even(1e9), 0.0)
     tally, work = tally_of(4, 1, 0, [10, 10, 10, 30]), np.zeros(3)
     for _ in range(3):
         tally.reduce(8)
@@ -78,7 +78,7 @@ def test_what_binds() -> None:
 
 
 def test_assumed_links_say_so() -> None:
-    alone = Link("threads", even(1e-6), even(1e-3), even(1.0), 0.5)
+    alone = CollectiveCosts("threads", even(1e-6), even(1e-3), even(1.0), 0.5)
     link = assumed_link("nvlink", alone, None, None)
     assert (link.name, link.base["broadcast"]) == ("nvlink, assumed", 1e-6)
     assert (link.hop["all_gather"], link.bytes_per_s["all_gather"]) == ASSUMED["nvlink"][:2]
@@ -118,7 +118,7 @@ def test_it_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path
 
 
 def test_a_part_of_a_large_batch_stands_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(8, 8, 20_000)
+    case = ScalingCase(8, 8, 20_000)
     graph, source = make_case(case, 1)
     whole = count("insert", graph, source, case, 4, 1)
     monkeypatch.setattr("benchmarks.scaling_model.__main__.MOST_ROWS", 40_000)

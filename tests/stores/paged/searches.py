@@ -10,7 +10,7 @@ import pytest
 
 from dynstore.stores.paged import store as store_module
 from dynstore.stores.paged.filter import EdgeFilter
-from dynstore.stores.paged.finding import Found, find_edges
+from dynstore.stores.paged.finding import FoundEdges, find_edges
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.merging import LOW_BITS, read_slots
 
@@ -37,8 +37,8 @@ def count_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the number of searches in pages for each batch of a store."""
     searches: list[int] = []
 
-    def noting(find: Callable[..., Found]) -> Callable[..., Found]:
-        def note(*args: Any, **options: Any) -> Found:
+    def noting(find: Callable[..., FoundEdges]) -> Callable[..., FoundEdges]:
+        def note(*args: Any, **options: Any) -> FoundEdges:
             found = find(*args, **options)
             searches.append(found.num_searched)
             return found

@@ -11,7 +11,7 @@ import pytest
 
 from dynstore.backend import Backend, get_backend
 from dynstore.batches.sorted import EdgeBatch, sort_unique
-from dynstore.stores.paged.delta import MAX_DEAD, Delta
+from dynstore.stores.paged.delta import MAX_DEAD, PagedDelta
 from tests.conftest import DEVICES
 from tests.crossed import crossed
 
@@ -33,7 +33,7 @@ def listed(backend: Backend, columns: Any) -> tuple[list[tuple[int, int]], list[
     return keys, [1.0] * len(keys) if weights is None else weights.tolist()
 
 
-def check(backend: Backend, delta: Delta, edges: Edges, weighted: bool) -> None:
+def check(backend: Backend, delta: PagedDelta, edges: Edges, weighted: bool) -> None:
     """Compare all that a delta says with a dict of edges."""
     assert delta.num_edges == len(edges)
     src, dst = np.divmod(np.arange(-VERTICES, (VERTICES + 1) * VERTICES), VERTICES)  # also rows that are not there
@@ -50,8 +50,8 @@ def check(backend: Backend, delta: Delta, edges: Edges, weighted: bool) -> None:
 @crossed(weighted=[False, True], dtype=["int32", "int64"], backend_name=DEVICES)
 def test_a_delta_is_a_dict_of_edges_and_never_changes(weighted: bool, dtype: str, backend_name: str) -> None:
     backend, rng = get_backend(backend_name), np.random.default_rng(3)
-    delta, edges = Delta(backend, np.dtype(dtype), np.dtype(np.float32) if weighted else None), {}
-    earlier: list[tuple[Delta, Edges]] = []
+    delta, edges = PagedDelta(backend, np.dtype(dtype), np.dtype(np.float32) if weighted else None), {}
+    earlier: list[tuple[PagedDelta, Edges]] = []
     two_runs = dead = 0
     for step in range(60 if backend_name == "cpu" else 16):
         earlier.append((delta, dict(edges)))
@@ -86,7 +86,7 @@ def edges_of(backend: Backend, numbers: Any) -> EdgeBatch:
 
 def test_an_insertion_writes_the_large_run_only_when_as_much_was_moved(backend_name: str) -> None:
     backend = get_backend(backend_name)
-    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 1000, 10)), "replace")
+    delta, _, _ = PagedDelta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 1000, 10)), "replace")
     large, moved = delta._runs.large[0], []
     for n in range(1, 9):
         delta, _, _ = delta.insert(edges_of(backend, [n, 100 + n, 200 + n, 300 + n, 400 + n]), "replace")
@@ -96,7 +96,7 @@ def test_an_insertion_writes_the_large_run_only_when_as_much_was_moved(backend_n
 
 def test_a_batch_of_known_edges_writes_nothing(backend_name: str) -> None:
     backend = get_backend(backend_name)
-    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(50)), "replace")
+    delta, _, _ = PagedDelta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(50)), "replace")
     delta, _, _ = delta.insert(edges_of(backend, [60, 61]), "replace")
     again, found, _ = delta.insert(edges_of(backend, [3, 4, 60]), "replace")
     assert found == 3
@@ -105,7 +105,7 @@ def test_a_batch_of_known_edges_writes_nothing(backend_name: str) -> None:
 
 def test_deleted_edges_of_the_large_run_are_dropped_when_they_are_many(backend_name: str) -> None:
     backend = get_backend(backend_name)
-    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(80)), "replace")
+    delta, _, _ = PagedDelta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(80)), "replace")
     few = int(80 * MAX_DEAD)
     delta, found, _ = delta.delete(edges_of(backend, range(few)))
     assert (found, delta._runs.num_dead, len(delta._runs.large[0])) == (few, few, 80)
@@ -115,7 +115,7 @@ def test_deleted_edges_of_the_large_run_are_dropped_when_they_are_many(backend_n
 
 def test_edges_that_are_elsewhere_do_not_come(backend_name: str) -> None:
     backend = get_backend(backend_name)
-    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 40, 4)), "replace")
+    delta, _, _ = PagedDelta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 40, 4)), "replace")
     numbers = np.arange(600)
     elsewhere = np.where((numbers % 3 == 0) & (numbers % 4 != 0), numbers, -1)
     delta, found, _ = delta.insert(edges_of(backend, numbers), "replace", backend.asarray(elsewhere))
@@ -127,7 +127,7 @@ def test_edges_that_are_elsewhere_do_not_come(backend_name: str) -> None:
 @pytest.mark.parametrize("num_vertices", [8, 11])
 def test_rows_of_a_delta_begin_where_they_are(num_vertices: int, backend_name: str) -> None:
     backend = get_backend(backend_name)
-    delta = Delta(backend, np.dtype(np.int32), None)
+    delta = PagedDelta(backend, np.dtype(np.int32), None)
     for numbers in ([105, 108, 311], [102, 300, 301, 707], [106]):
         delta, _, _ = delta.insert(edges_of(backend, numbers), "replace")
     rows = delta.rows(num_vertices)
@@ -136,7 +136,7 @@ def test_rows_of_a_delta_begin_where_they_are(num_vertices: int, backend_name: s
     assert rows.is_packed
 
 
-class SettledElsewhere(Delta):
+class SettledElsewhere(PagedDelta):
     """A delta that another thread settles right after each read of its runs."""
 
     @property
@@ -153,7 +153,7 @@ class SettledElsewhere(Delta):
 @crossed(weighted=[False, True], dead=[False, True], backend_name=DEVICES)
 def test_a_delta_may_be_settled_by_another_thread_at_any_time(weighted: bool, dead: bool, backend_name: str) -> None:
     backend, edges = get_backend(backend_name), {}
-    delta = Delta(backend, np.dtype(np.int32), np.dtype(np.float32) if weighted else None)
+    delta = PagedDelta(backend, np.dtype(np.int32), np.dtype(np.float32) if weighted else None)
 
     def batch(numbers: Any, weight: float) -> EdgeBatch:
         plain, weights = edges_of(backend, numbers), np.full(len(numbers), weight, np.float32)
@@ -167,7 +167,7 @@ def test_a_delta_may_be_settled_by_another_thread_at_any_time(weighted: bool, de
         del edges[0, 11], edges[0, 33]
     runs, changed = delta._runs, [0, 5, 12, 22, 44, 209]
 
-    def racing() -> Delta:
+    def racing() -> PagedDelta:
         other = SettledElsewhere(backend, np.dtype(np.int32), None)
         other._runs = runs
         return other
@@ -186,16 +186,16 @@ def test_a_delta_may_be_settled_by_another_thread_at_any_time(weighted: bool, de
 
 
 def test_threads_that_read_settle_a_delta_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend, together, calls = get_backend("cpu"), Delta._together, []
-    delta, _, _ = Delta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 1000, 10)), "replace")
+    backend, together, calls = get_backend("cpu"), PagedDelta._together, []
+    delta, _, _ = PagedDelta(backend, np.dtype(np.int32), None).insert(edges_of(backend, range(0, 1000, 10)), "replace")
     delta, _, _ = delta.insert(edges_of(backend, [1, 2]), "replace")
 
-    def slowly(delta: Delta, runs: Any) -> Any:
+    def slowly(delta: PagedDelta, runs: Any) -> Any:
         calls.append(runs)
         time.sleep(0.05)
         return together(delta, runs)
 
-    monkeypatch.setattr(Delta, "_together", slowly)
+    monkeypatch.setattr(PagedDelta, "_together", slowly)
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(delta.columns)) for _ in range(4)]
     for thread in threads:

@@ -14,7 +14,7 @@ from dynstore.errors import OutOfMemoryError
 from dynstore.graph import DynamicGraph
 from dynstore.stores.paged import merging
 from dynstore.stores.paged.building import pack_rows
-from dynstore.stores.paged.memory import Ring, SpareMemory
+from dynstore.stores.paged.memory import BufferRing, SpareMemory
 from dynstore.stores.paged.merging import count_live, count_rows, read_merged, read_slots
 from dynstore.testing.pair import Pair
 from tests.stores.paged.test_store import SMALL, some_edges
@@ -89,7 +89,7 @@ def test_a_ring_brings_pieces_in_order_also_fewer_than_buffers(backend_name: str
     backend = get_backend(backend_name)
     for count in (1, 2, 3, 10):
         pieces = [(np.arange(9, dtype=np.uint32) + n, np.full(3, n, np.float64)) for n in range(count)]
-        ring = Ring.for_pieces(backend, pieces, 3)
+        ring = BufferRing.for_pieces(backend, pieces, 3)
         for _ in range(2):
             for n, (words, values) in enumerate(ring.bring(pieces)):
                 np.testing.assert_array_equal(backend.to_host(words), np.arange(9) + n)
@@ -237,7 +237,7 @@ def test_memory_of_a_ring_that_is_left_early_is_free_after_all_copies(taken: int
     """The pool gives the buffers' memory to the next work of the current stream, so that waits for the copies ahead."""
     gpu = Streams()
     pieces = [(np.zeros(8, np.uint32),)] * 9
-    ring = Ring.for_pieces(gpu, pieces, 3)  # type: ignore[arg-type]
+    ring = BufferRing.for_pieces(gpu, pieces, 3)  # type: ignore[arg-type]
     brought = ring.bring(pieces)
     for _ in range(taken):
         next(brought)

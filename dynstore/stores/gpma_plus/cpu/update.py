@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dynstore.backend import Backend
     from dynstore.batches.sorted import EdgeBatch
-    from dynstore.stores.pma.cpu.redistribute import Windows
+    from dynstore.stores.pma.cpu.redistribute import SpreadWindows
     from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["delete_in_place", "insert_in_place", "locate_batch", "plan_delete", "plan_insert", "widen"]
@@ -25,7 +25,7 @@ __all__ = ["delete_in_place", "insert_in_place", "locate_batch", "plan_delete", 
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[SearchResult, Windows | None]:
+) -> tuple[SearchResult, SpreadWindows | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows if the root would be denser.
@@ -37,7 +37,7 @@ def plan_insert(
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: Windows, add: bool
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: SpreadWindows, add: bool
 ) -> None:
     """Write an insertion into the slots. Allocates nothing."""
     weights, new_weights = or_none(slots.weights), or_none(batch.weights)

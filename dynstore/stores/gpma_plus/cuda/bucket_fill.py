@@ -30,7 +30,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     SOURCES,
     STOPPED,
     TARGETS,
-    Leaves,
+    BucketLeaves,
     LinkedBuckets,
 )
 from dynstore.stores.pma.cuda.records import BatchRows, SearchedSlots
@@ -184,7 +184,7 @@ def k_list_rows(
     """Put absent keys into the buckets of their leaves; ``lists``: see ``bucket_layout``."""
     board = cuda.shared.array(BOARD, np.int64)
     slots, batch = SearchedSlots(offsets, dst, valid, num_vertices), BatchRows(edge_src, edge_dst, mirrored)
-    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
+    leaves, buckets = BucketLeaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
     d_list_batch(slots, batch, leaves, buckets, states, board)
 
 

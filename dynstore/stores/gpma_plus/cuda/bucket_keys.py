@@ -10,7 +10,7 @@ from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import d_leave_sum, d_sync_grid
 from dynstore.cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_sync_warp
-from dynstore.stores.gpma_plus.cuda.bucket_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS, Leaves
+from dynstore.stores.gpma_plus.cuda.bucket_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS, BucketLeaves
 from dynstore.stores.pma.cuda.leaf_insert import d_lowest_bit
 from dynstore.stores.pma.cuda.windows import COUNTS, d_chunk_blocks, d_scan_counts
 
@@ -93,7 +93,7 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
     Also count the edges ``before`` each block of 32 leaves. A warp owns one block of leaves after the other.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    leaves, new = Leaves(valid, marks, lists), PlacedKeys(places, new_src, new_dst)
+    leaves, new = BucketLeaves(valid, marks, lists), PlacedKeys(places, new_src, new_dst)
     lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
     first, end = d_chunk_blocks(np.int64(counts.shape[0]))
     block, total = first + (cuda.threadIdx.x >> 5), np.int64(0)

@@ -59,7 +59,7 @@ __all__ = [
     "TOO_WIDE",
     "WIDE",
     "WIDE_WINDOWS",
-    "Leaves",
+    "BucketLeaves",
     "LinkedBuckets",
     "SortedBuckets",
     "WindowHeap",
@@ -116,7 +116,7 @@ HEAP_ROWS = 3
 MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 
 
-class Leaves(NamedTuple):
+class BucketLeaves(NamedTuple):
     """The arrays from which the elements of each leaf, with its keys, are counted.
 
     Attributes

@@ -37,13 +37,13 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     TOO_WIDE,
     WIDE,
     WIDE_WINDOWS,
-    Leaves,
+    BucketLeaves,
     LinkedBuckets,
     WindowHeap,
     d_count_elements,
     d_make_window,
 )
-from dynstore.stores.pma.cuda.records import BatchRows, Limits
+from dynstore.stores.pma.cuda.records import BatchRows, DensityLimits
 from dynstore.stores.pma.cuda.windows import d_limit
 
 __all__ = ["d_plan_windows", "k_choose_windows", "k_plan_lists"]
@@ -278,13 +278,15 @@ def d_plan_windows(leaves, num_leaves, batch, limits, heap, buckets, waits, boar
     d_choose_windows(leaves, num_leaves, limits, heap, buckets.table, buckets.control, waits, board)
 
 
-@partial(kernel, max_registers=PLAN_REGISTERS, records={"batch": BatchRows, "limits": Limits, "heap": WindowHeap})
+@partial(
+    kernel, max_registers=PLAN_REGISTERS, records={"batch": BatchRows, "limits": DensityLimits, "heap": WindowHeap}
+)
 def k_plan_lists(
     valid, num_leaves, batch, limits, marks, lists, heap, following, table, pairs, control, mailbox, ticket
 ):  # fmt: skip
     """Plan by ``d_plan_windows``, unless planning has stopped; post the totals."""
     board = cuda.shared.array(BOARD, np.int64)
-    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
+    leaves, buckets = BucketLeaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
     if control[STOPPED] == 0:  # the same in all threads
         d_plan_windows(leaves, num_leaves, batch, limits, heap, buckets, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
@@ -296,7 +298,7 @@ def k_choose_windows(
 ):  # fmt: skip
     """Do as ``k_plan_lists`` for buckets that are sorted."""
     board = cuda.shared.array(BOARD, np.int64)
-    leaves, limits = Leaves(valid, marks, lists), Limits(lower, upper, top)
+    leaves, limits = BucketLeaves(valid, marks, lists), DensityLimits(lower, upper, top)
     if cuda.grid(1) == 0:  # atomic: other blocks may have added their leaves
         cuda.atomic.add(control, LEAVES, control[LISTED])
     if control[STOPPED] == 0:  # the same in all threads

@@ -30,7 +30,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     TARGETS,
     WIDE,
     WIDE_WINDOWS,
-    Leaves,
+    BucketLeaves,
     SortedBuckets,
     d_fits,
     d_is_covered,
@@ -143,7 +143,7 @@ def k_merge_wide(
     board = cuda.shared.array(BOARD, np.int64)
     if control[WIDE] + control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
-    slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), Leaves(valid, marks, lists)
+    slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), BucketLeaves(valid, marks, lists)
     buckets = SortedBuckets(table, pairs, control)
     for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
         window = d_leaves_of(table[WIDE_WINDOWS, i], src.shape[0] >> 5)
@@ -228,7 +228,7 @@ def k_write_windows(
     """
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     may_write = d_fits(control, most_new, most_leaves)  # the same in all threads
-    slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), Leaves(valid, marks, lists)
+    slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), BucketLeaves(valid, marks, lists)
     if may_write:
         d_merge_narrow(slots, leaves, SortedBuckets(table, pairs, control), values)
         if control[RESTORED] > 0 and num_tiles > 0:

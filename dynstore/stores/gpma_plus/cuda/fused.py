@@ -30,7 +30,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     RESTORED,
     STOPPED,
     WIDE,
-    Leaves,
+    BucketLeaves,
     LinkedBuckets,
     SortedBuckets,
     WindowHeap,
@@ -45,12 +45,12 @@ from dynstore.stores.gpma_plus.cuda.bucket_write import (
     d_write_all_leaves,
     d_write_starts,
 )
-from dynstore.stores.pma.cuda.records import BatchRows, Limits, SearchedSlots, Slots
+from dynstore.stores.pma.cuda.records import BatchRows, DensityLimits, SearchedSlots, Slots
 
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["THREADS_A_ROW", "GraphSlots", "Scratch", "k_insert_lists"]
+__all__ = ["THREADS_A_ROW", "GraphSlots", "InsertionScratch", "k_insert_lists"]
 
 # Threads a row, as far as the GPU has room: a row is searched by one, its leaf is written by a warp.
 THREADS_A_ROW = 8
@@ -88,7 +88,7 @@ class GraphSlots(NamedTuple):
     num_leaves: Any
 
 
-class Scratch(NamedTuple):
+class InsertionScratch(NamedTuple):
     """The scratch of an insertion (``bucket_layout.py``), in the order of ``BucketScratch.all``."""
 
     marks: Array
@@ -101,7 +101,9 @@ class Scratch(NamedTuple):
     pairs: Array
 
 
-@partial(kernel, records={"graph": GraphSlots, "batch": BatchRows, "limits": Limits, "scratch": Scratch})
+@partial(
+    kernel, records={"graph": GraphSlots, "batch": BatchRows, "limits": DensityLimits, "scratch": InsertionScratch}
+)
 def k_insert_lists(
     graph, batch, limits, scratch, control, far_rows, mailbox, ticket, most_new, most_leaves, num_rows
 ):  # fmt: skip
@@ -118,7 +120,7 @@ def k_insert_lists(
     marks, nodes, lists, table, states = scratch.marks, scratch.nodes, scratch.lists, scratch.table, scratch.states
     searched = SearchedSlots(offsets, graph.dst, valid, graph.num_vertices)
     slots = Slots(src, graph.dst, graph.dst, False, valid, offsets, far_rows)
-    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(scratch.following, table, scratch.pairs, control)
+    leaves, buckets = BucketLeaves(valid, marks, lists), LinkedBuckets(scratch.following, table, scratch.pairs, control)
     d_list_batch(searched, batch, leaves, buckets, states, board)
     d_sync_grid(control, 1)
     if control[STOPPED] == 0:  # this and all conditions below are the same in all threads

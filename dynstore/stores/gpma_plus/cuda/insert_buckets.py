@@ -62,7 +62,7 @@ __all__ = ["BucketPlan", "plan_buckets", "try_insert", "write_buckets"]
 KIND = "insertion"
 
 
-class _Scratch:
+class _BucketScratch:
     """The scratch of an insertion, see ``bucket_layout``, and which of it each kernel gets.
 
     ``loaded``: the numbers of tiles for which the kernels of large batches have been prepared; 0 is a search row by
@@ -106,7 +106,7 @@ class BucketPlan(NamedTuple):
     ``ticket``: posted once all is planned. ``num_leaves``: how many are written, once the host has read the totals.
     """
 
-    scratch: _Scratch
+    scratch: _BucketScratch
     num_rows: int
     top: int
     ticket: int
@@ -136,7 +136,7 @@ def _make_plan(
     num_rows, top = batch.num_rows, len(limits) - 1
     room = num_rows if kind is None else with_room(num_rows)
     parts = _scratch_parts(slots.num_slots, slots.num_vertices, top, room, slots.src.dtype)
-    scratch = slots.acquire_scratch(backend, kind, _Scratch, parts, 5)
+    scratch = slots.acquire_scratch(backend, kind, _BucketScratch, parts, 5)
     return BucketPlan(scratch, num_rows, top, scratch.mailbox.next_ticket())
 
 

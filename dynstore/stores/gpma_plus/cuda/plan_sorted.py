@@ -18,7 +18,15 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, INVALID_ID, d_list_keys, d_locate_keys
 from dynstore.stores.pma.cuda.rebalance import Writing
-from dynstore.stores.pma.cuda.records import EdgeEnds, Items, KeyLists, Limits, Located, SearchedSlots, WindowArrays
+from dynstore.stores.pma.cuda.records import (
+    DensityLimits,
+    EdgeEnds,
+    Items,
+    KeyLists,
+    Located,
+    SearchedSlots,
+    WindowArrays,
+)
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     GRANT_SIZE,
@@ -43,14 +51,14 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Insertion", "Most", "keep_located", "start_plan"]
+__all__ = ["SortedInsertion", "UpdateBudget", "keep_located", "start_plan"]
 
 # Arrays of the batch's length that the kernel uses beside those of the windows: keys, places, leaves, and leaves of
 # tombstones.
 NUM_LISTS = 4
 
 
-class Insertion:
+class SortedInsertion:
     """The scratch of a sorted insertion, and which of it the planning kernel gets.
 
     ``edge_columns``: the distinct edges of an unsorted batch, with weights if it has any. ``ends``: where the runs of
@@ -91,7 +99,7 @@ class Insertion:
         self.edges = Packed(edge_src, edge_dst)
 
 
-class Most(NamedTuple):
+class UpdateBudget(NamedTuple):
     """With more new edges, leaves, or leaves in windows with scratch than these, the budget is zero."""
 
     new: Any
@@ -102,7 +110,7 @@ class Most(NamedTuple):
 @partial(
     kernel,
     records={
-        "searched": SearchedSlots, "edges": EdgeEnds, "limits": Limits, "most": Most, "lists": KeyLists,
+        "searched": SearchedSlots, "edges": EdgeEnds, "limits": DensityLimits, "most": UpdateBudget, "lists": KeyLists,
         "out": WindowArrays, "located": Located,
     },
 )  # fmt: skip
@@ -171,7 +179,7 @@ def start_plan(
     kind: str | None,
     most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
     scratch_leaves: int = ANY_NUMBER,
-) -> Insertion:
+) -> SortedInsertion:
     """Start the kernel that plans.
 
     Parameters
@@ -196,7 +204,7 @@ def start_plan(
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
     edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype)
     parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts
-    plan = slots.acquire_scratch(backend, kind, Insertion, parts, 4)
+    plan = slots.acquire_scratch(backend, kind, SortedInsertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if isinstance(batch, EdgeBatch) else plan.edges
     if rows is not None and sorted_rows is not None:
@@ -209,7 +217,7 @@ def start_plan(
     return plan
 
 
-def keep_located(plan: Insertion, batch: Batch, totals: list[int]) -> SearchResult:
+def keep_located(plan: SortedInsertion, batch: Batch, totals: list[int]) -> SearchResult:
     """Return what a plan has found for each edge of a batch. A batch that was sorted here keeps its edges."""
     batch = batch.known()
     if isinstance(batch, UnsortedBatch):

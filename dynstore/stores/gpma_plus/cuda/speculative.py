@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
-    from dynstore.stores.pma.cuda.delete import Found
+    from dynstore.stores.pma.cuda.delete import FoundKeys
     from dynstore.stores.table.slots import SlotArrays
 
 __all__ = ["try_delete", "try_insert"]
@@ -94,7 +94,7 @@ def try_delete(
     return search.found, search.found_loops
 
 
-def _compact_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
+def _compact_now(backend: Backend, slots: SlotArrays, search: FoundKeys, limits: np.ndarray, most_leaves: int) -> bool:
     """Clear the bits of what was found and compact the windows; return False, with nothing written, if refused."""
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)

@@ -60,7 +60,7 @@ from dynstore.stores.pma.cuda.tiles import (
     MARKED,
     MAX_ABSENT,
     TILE_LEAVES,
-    Rows,
+    TileRows,
     d_claim_tile,
     d_find_in_tile,
     d_first_leaf,
@@ -78,7 +78,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["Buckets", "Tile", "k_list_pieces"]
+__all__ = ["Buckets", "InsertTile", "k_list_pieces"]
 
 # Counts of a tile: rows whose edges are absent; leaves with buckets; those of them that may be full; places for keys;
 # leaves that get their keys at once.
@@ -96,7 +96,7 @@ CLAIMED = 13
 MAX_REGISTERS = 48
 
 
-class Tile(NamedTuple):
+class InsertTile(NamedTuple):
     """What a block works in, all of it shared memory: a record of the kernel's arrays, as device functions take it.
 
     Attributes
@@ -366,12 +366,12 @@ def k_list_pieces(
     has_repeated = cuda.shared.array(1, np.int32)
     following = cuda.shared.array(2, np.int64)
     sums = cuda.shared.array(TOTALS, np.int32)
-    work = Tile(
+    work = InsertTile(
         held, words, marked, keys, noted, by_leaf, rows_of_leaf, firsts, crosses, to_shift, shifted, counts, claims,
         sums, has_repeated,
     )  # fmt: skip
     slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
-    rows, control = Rows(offsets, dst, ordered, shift), buckets.control
+    rows, control = TileRows(offsets, dst, ordered, shift), buckets.control
     writes = ordering[INVALID_ID_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         sums[row] = 0

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "SegmentWindows",
     "Stopwatch",
-    "Windows",
     "begin_levels",
     "build",
     "delete",
@@ -63,7 +63,7 @@ Columns: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SegmentWindows:
     """The windows to write, ascending and disjoint, and the scratch for it.
 
     ``bounds`` has a row for each: first segment in order, last + 1, first pending key, last + 1. ``num_saved``:
@@ -140,7 +140,7 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 
 def plan_insert(
     backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float], most_growth: int, top_down: bool
-) -> tuple[SearchResult, int, Windows | None]:
+) -> tuple[SearchResult, int, SegmentWindows | None]:
     """Find the keys of a batch, the number of levels to append, and the windows for the absent keys.
 
     Parameters
@@ -163,7 +163,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float]
-) -> tuple[SearchResult, Windows | None]:
+) -> tuple[SearchResult, SegmentWindows | None]:
     """Find the keys of a batch, and choose the windows to compact after the present keys are deleted.
 
     ``limits``: the lowest density of a leaf and of the root. No windows if the root would be sparser.
@@ -177,7 +177,7 @@ def plan_delete(
 def _choose(
     backend: Backend, levels: Levels, located: SearchResult, limits: tuple[float, float], growth: int, inserting: bool,
     top_down: bool,
-) -> Windows:  # fmt: skip
+) -> SegmentWindows:  # fmt: skip
     num_changed = located.positions.shape[0] - located.found if inserting else located.found
     run_leaf, run_keys, run_pending, pending = (backend.empty(num_changed + 1, np.int64) for _ in range(4))
     heights, bounds = backend.empty(num_changed, np.int8), backend.empty((num_changed, 4), np.int64)
@@ -190,12 +190,12 @@ def _choose(
         saved = choose_bottom_up(words, table, depth, growth, *limits, inserting, *runs)
     num_windows, total, largest = collect_windows(num_runs, run_leaf, run_pending, heights, bounds)
     scratch = _columns(backend, levels, largest * SEGMENT)
-    return Windows(bounds[:num_windows], pending, scratch, int(total), int(saved))
+    return SegmentWindows(bounds[:num_windows], pending, scratch, int(total), int(saved))
 
 
 def insert(
-    backend: Backend, old: Levels, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: Windows, add: bool,
-    stamp: int,
+    backend: Backend, old: Levels, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: SegmentWindows,
+    add: bool, stamp: int,
 ) -> None:  # fmt: skip
     """Write an insertion; ``levels`` are the old and the appended ones. Allocates nothing."""
     memory, new_weights = _memory(levels), _or_none(batch.weights)
@@ -213,7 +213,12 @@ def insert(
 
 
 def delete(
-    backend: Backend, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: Windows | None, stamp: int
+    backend: Backend,
+    levels: Levels,
+    batch: EdgeBatch,
+    located: SearchResult,
+    windows: SegmentWindows | None,
+    stamp: int,
 ) -> None:
     """Clear the bits of the present keys, and compact the windows that became too empty."""
     _, words, _, table, depth = _memory(levels)

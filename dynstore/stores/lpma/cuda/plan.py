@@ -20,7 +20,7 @@ from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, 
 from dynstore.cuda.warp import d_lane, d_shuffle
 from dynstore.stores.lpma.cuda.layout import SearchedLevels, d_find_key, d_physical_of, d_word_of, memory_of
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_list_keys
-from dynstore.stores.pma.cuda.records import EdgeEnds, Items, KeyLists, Limits, Located, WindowArrays
+from dynstore.stores.pma.cuda.records import DensityLimits, EdgeEnds, Items, KeyLists, Located, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     COUNTS,
@@ -248,7 +248,7 @@ def k_plan_levels(
     if top_down:
         d_descend_leaves(ordered, before, leaves, num_items, low, high, top, marks)
     else:
-        d_climb_leaves(ordered, before, items, Limits(low, high, top), num_leaves, marks)
+        d_climb_leaves(ordered, before, items, DensityLimits(low, high, top), num_leaves, marks)
     d_sync_grid(control, waits + 5)
     d_cover_leaves(items, num_leaves, top, top, marks, heights, control, board)
     d_sync_grid(control, waits + 6)

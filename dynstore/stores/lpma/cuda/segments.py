@@ -22,7 +22,7 @@ from dynstore.stores.lpma.cuda.layout import (
 )
 from dynstore.stores.lpma.levels import DST, END, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
 from dynstore.stores.pma.cuda.leaf_merge import d_merge_leaf, d_take_shown
-from dynstore.stores.pma.cuda.records import Columns
+from dynstore.stores.pma.cuda.records import EdgeArrays
 from dynstore.stores.pma.cuda.redistribute import d_count_before_by_warp, d_count_before_lanes, d_divide, d_find_window
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.table.cuda.search import d_test_bit
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "GatheredWindows",
+    "GatheredSegments",
     "MergedWindows",
-    "SpreadWindows",
+    "SpreadSegments",
     "WrittenLevels",
     "k_append_first_keys",
     "k_gather_segments",
@@ -75,7 +75,7 @@ class WrittenLevels(NamedTuple):
     weighted: Any
 
 
-class GatheredWindows(NamedTuple):
+class GatheredSegments(NamedTuple):
     """The windows that are gathered; arrays as in ``pma/cuda/windows.Windows``."""
 
     first: Array
@@ -86,7 +86,7 @@ class GatheredWindows(NamedTuple):
     num_leaves: Any
 
 
-class SpreadWindows(NamedTuple):
+class SpreadSegments(NamedTuple):
     """The windows that are spread."""
 
     first: Array
@@ -107,7 +107,7 @@ class MergedWindows(NamedTuple):
     num_windows: Any
 
 
-@partial(kernel, records={"windows": GatheredWindows, "scratch": Columns})
+@partial(kernel, records={"windows": GatheredSegments, "scratch": EdgeArrays})
 def k_gather_segments(
     ids, weights, table, depth, weighted, ordered, before, places, windows, scratch
 ):  # fmt: skip
@@ -135,7 +135,7 @@ def k_gather_segments(
         warp += cuda.gridsize(1) >> 5
 
 
-@partial(kernel, records={"levels": WrittenLevels, "windows": SpreadWindows, "scratch": Columns})
+@partial(kernel, records={"levels": WrittenLevels, "windows": SpreadSegments, "scratch": EdgeArrays})
 def k_spread_segments(levels, windows, scratch, far_rows, stamp):
     """Warps stride over the windows' segments and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
@@ -171,7 +171,7 @@ def k_spread_segments(levels, windows, scratch, far_rows, stamp):
         warp += cuda.gridsize(1) >> 5
 
 
-@partial(kernel, records={"levels": WrittenLevels, "windows": MergedWindows, "new": Columns})
+@partial(kernel, records={"levels": WrittenLevels, "windows": MergedWindows, "new": EdgeArrays})
 def k_merge_segments(levels, ordered, windows, places, keys, new, far_rows, stamp):
     """One warp owns one window; a window of a single segment is merged with its keys and spread, in registers.
 

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "Building",
-    "Columns",
+    "LevelBuilding",
+    "PlannedWindows",
     "Rebuilding",
+    "ScratchEdges",
     "Stopwatch",
-    "Windows",
     "begin_levels",
     "build",
     "delete",
@@ -67,7 +67,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ScratchEdges:
     """Edges in scratch, to be written to slots: of one window, or of all windows that need scratch."""
 
     src: Array
@@ -76,11 +76,11 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class PlannedWindows:
     """Windows to write, and all scratch for it."""
 
     planned: Planned
-    scratch: Columns
+    scratch: ScratchEdges
 
     @property
     def num_windows(self) -> int:
@@ -96,11 +96,11 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Building:
+class LevelBuilding:
     """Edges to spread over all of some levels, as one window; ``far_rows``: see ``d_write_rows_by_warp``."""
 
     spans: Spans
-    columns: Columns
+    columns: ScratchEdges
     far_rows: Array
 
 
@@ -111,7 +111,7 @@ class Rebuilding:
     source: Spans
     before: Array
     ordered: Array
-    building: Building
+    building: LevelBuilding
 
 
 class Stopwatch:
@@ -150,9 +150,9 @@ def _seconds_between(start: Any, stop: Any) -> float:
     return float(cupy.cuda.get_elapsed_time(start, stop)) / 1000
 
 
-def _columns(backend: Backend, levels: Levels, size: int) -> Columns:
+def _columns(backend: Backend, levels: Levels, size: int) -> ScratchEdges:
     src, dst = (backend.empty(size, levels.vertex_dtype) for _ in range(2))
-    return Columns(src, dst, _weights(backend, levels, size))
+    return ScratchEdges(src, dst, _weights(backend, levels, size))
 
 
 def _weights(backend: Backend, levels: Levels, size: int) -> Array:
@@ -179,7 +179,7 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 
 def plan_insert(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float], most_growth: int, top_down: bool
-) -> tuple[SearchResult, int, Windows]:
+) -> tuple[SearchResult, int, PlannedWindows]:
     """Find the keys of a batch, the number of levels to append, and the windows for the absent keys.
 
     See :func:`dynstore.stores.lpma.cpu.update.plan_insert`.
@@ -190,7 +190,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float]
-) -> tuple[SearchResult, Windows | None]:
+) -> tuple[SearchResult, PlannedWindows | None]:
     """Find the keys of a batch, and choose the windows to compact after the present keys are deleted.
 
     ``limits``: the lowest density of a leaf and of the root. No windows if the root would be sparser.
@@ -201,13 +201,13 @@ def plan_delete(
     return planned.located, _windows(backend, levels, planned)
 
 
-def _windows(backend: Backend, levels: Levels, planned: Planned) -> Windows:
-    return Windows(planned, _columns(backend, levels, planned.windows.num_scratch_leaves * SEGMENT))
+def _windows(backend: Backend, levels: Levels, planned: Planned) -> PlannedWindows:
+    return PlannedWindows(planned, _columns(backend, levels, planned.windows.num_scratch_leaves * SEGMENT))
 
 
 def insert(
-    backend: Backend, old: Levels, levels: Levels, batch: Batch, located: SearchResult, windows: Windows, add: bool,
-    stamp: int,
+    backend: Backend, old: Levels, levels: Levels, batch: Batch, located: SearchResult, windows: PlannedWindows,
+    add: bool, stamp: int,
 ) -> None:  # fmt: skip
     """Write an insertion; ``levels`` are the old and the appended ones."""
     edges = batch.materialized()
@@ -222,7 +222,7 @@ def insert(
 
 
 def delete(
-    backend: Backend, levels: Levels, batch: Batch, located: SearchResult, windows: Windows | None, stamp: int
+    backend: Backend, levels: Levels, batch: Batch, located: SearchResult, windows: PlannedWindows | None, stamp: int
 ) -> None:
     """Clear the bits of the present keys, and compact the windows that became too empty."""
     _, words, _, table, depth = memory_of(levels)
@@ -239,7 +239,7 @@ def delete_listed(backend: Backend, levels: Levels, src: Array, dst: Array, stam
     k_clear_keys.launch(src.shape[0], ids, words, table, depth, levels.starts, src, dst, stamp)
 
 
-def _write(levels: Levels, batch: EdgeBatch, plan: Windows, stamp: int) -> None:
+def _write(levels: Levels, batch: EdgeBatch, plan: PlannedWindows, stamp: int) -> None:
     """Merge the pending keys into the windows: windows of one segment in registers, all others through scratch."""
     planned, spans, scratch = plan.planned, plan.planned.windows, plan.scratch
     ids, words, weights, table, depth = memory_of(levels)
@@ -265,7 +265,7 @@ def _write(levels: Levels, batch: EdgeBatch, plan: Windows, stamp: int) -> None:
     _write_window_starts(levels, spans, planned.far_rows)
 
 
-def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places: Array, out: Columns) -> None:
+def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places: Array, out: ScratchEdges) -> None:
     """Copy the edges of windows that need scratch to it, each to its rank among the edges and pending keys."""
     ids, _, weights, table, depth = memory_of(levels)
     k_gather_segments.launch(
@@ -276,7 +276,7 @@ def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places:
     )  # fmt: skip
 
 
-def _spread(levels: Levels, spans: Spans, columns: Columns, far_rows: Array, stamp: int) -> None:
+def _spread(levels: Levels, spans: Spans, columns: ScratchEdges, far_rows: Array, stamp: int) -> None:
     """Spread scratch over the windows, and write the starts of the rows inside them."""
     k_spread_segments.launch(
         _stride_warps(spans.num_scratch_leaves),
@@ -296,17 +296,17 @@ def _write_window_starts(levels: Levels, spans: Spans, far_rows: Array) -> None:
         )  # fmt: skip
 
 
-def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> Building:
+def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> LevelBuilding:
     """Return the plan of a batch for :func:`build`."""
-    return _building(backend, levels, Columns(batch.src, batch.dst, _or_none(backend, batch.weights)))
+    return _building(backend, levels, ScratchEdges(batch.src, batch.dst, _or_none(backend, batch.weights)))
 
 
-def _building(backend: Backend, levels: Levels, columns: Columns) -> Building:
+def _building(backend: Backend, levels: Levels, columns: ScratchEdges) -> LevelBuilding:
     far_rows = backend.zeros(far_rows_size(levels.num_vertices), np.int64)
-    return Building(one_window(backend, levels.num_segments, 0, levels.num_edges), columns, far_rows)
+    return LevelBuilding(one_window(backend, levels.num_segments, 0, levels.num_edges), columns, far_rows)
 
 
-def build(backend: Backend, levels: Levels, plan: Building, stamp: int) -> None:
+def build(backend: Backend, levels: Levels, plan: LevelBuilding, stamp: int) -> None:
     """Spread ``levels.num_edges`` sorted edges, at least one, over levels without edges."""
     _spread(levels, plan.spans, plan.columns, plan.far_rows, stamp)
     _write_window_starts(levels, plan.spans, plan.far_rows)

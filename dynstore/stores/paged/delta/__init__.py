@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["Delta"]
+__all__ = ["PagedDelta"]
 
 # The runs are put together if more than this share of the large one's edges was deleted.
 MAX_DEAD = 1 / 8
@@ -79,7 +79,7 @@ class _Found(NamedTuple):
         return self.num_large + self.num_small, self.num_loops if batch.num_loops else 0
 
 
-class Delta:
+class PagedDelta:
     """Edges on the device, in two sorted runs. A delta keeps its edges: an update returns another one.
 
     An insertion merges its edges into the small run. When insertions have written as many edges to the small run as
@@ -103,8 +103,8 @@ class Delta:
         edges = none, none, None if weight_dtype is None else backend.nothing(weight_dtype)
         self._runs = _Runs(edges, edges, full_words(backend, 0))
 
-    def _with(self, runs: _Runs) -> Delta:
-        twin = object.__new__(Delta)
+    def _with(self, runs: _Runs) -> PagedDelta:
+        twin = object.__new__(PagedDelta)
         twin._backend, twin._runs, twin._lock = self._backend, runs, Lock()
         return twin
 
@@ -123,7 +123,7 @@ class Delta:
 
     def insert(
         self, batch: EdgeBatch, on_duplicate: OnDuplicate, elsewhere: Array | None = None
-    ) -> tuple[Delta, int, int]:
+    ) -> tuple[PagedDelta, int, int]:
         """Return a delta that has the edges of a batch, too; how many it had before; self-loops among these.
 
         Parameters
@@ -153,7 +153,7 @@ class Delta:
         after = _Runs(runs.large, small, valid, num_dead, runs.num_moved + _length(small))
         return self._with(self._balanced(after)), *found.counts(batch)
 
-    def delete(self, batch: EdgeBatch) -> tuple[Delta, int, int]:
+    def delete(self, batch: EdgeBatch) -> tuple[PagedDelta, int, int]:
         """Return a delta without the edges of a batch; how many of them it had; self-loops among these."""
         if not len(batch):
             return self, 0, 0
@@ -173,7 +173,7 @@ class Delta:
         size = _length(runs.large)
         return self._together(runs) if runs.num_moved >= size or runs.num_dead > MAX_DEAD * size else runs
 
-    def settle(self) -> Delta:
+    def settle(self) -> PagedDelta:
         """Make one run of both, and return the delta, whose edges stay the same.
 
         Several threads may call this at once: one of them makes the run.

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["Found", "find_batch", "find_edges"]
+__all__ = ["FoundEdges", "find_batch", "find_edges"]
 
 
-class Found(NamedTuple):
+class FoundEdges(NamedTuple):
     """Where edges are in pages.
 
     Attributes
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     num_searched: int = 0
 
 
-def find_edges(packed: PagedRows, valid: Array, passing: EdgeFilter, src: Array, dst: Array) -> Found:
+def find_edges(packed: PagedRows, valid: Array, passing: EdgeFilter, src: Array, dst: Array) -> FoundEdges:
     """Find edges in pages.
 
     Parameters
@@ -56,7 +56,7 @@ def find_edges(packed: PagedRows, valid: Array, passing: EdgeFilter, src: Array,
     return _search(packed, valid, passing, src, dst, False, True)
 
 
-def find_batch(packed: PagedRows, valid: Array, passing: EdgeFilter, batch: EdgeBatch, every_slot: bool) -> Found:
+def find_batch(packed: PagedRows, valid: Array, passing: EdgeFilter, batch: EdgeBatch, every_slot: bool) -> FoundEdges:
     """Find the edges of a batch in pages.
 
     Pages of an undirected graph hold both directions of an edge, with equal bits. So a mirrored batch is searched for
@@ -76,12 +76,14 @@ def find_batch(packed: PagedRows, valid: Array, passing: EdgeFilter, batch: Edge
 
 def _search(
     packed: PagedRows, valid: Array, passing: EdgeFilter, src: Array, dst: Array, mirrored: bool, every_slot: bool
-) -> Found:
+) -> FoundEdges:
     backend, count = packed.backend, int(src.shape[0])
     slots, live = backend.xp.full(count, -1, np.int64), backend.zeros(count, np.bool_)
     if not packed.num_edges or not count:
-        return Found(slots, live)
+        return FoundEdges(slots, live)
     stored = packed.words, packed.places, 0, packed.page_bits
     pages = *packed.leaves, *stored, packed.offsets, valid, passing.words
     kernels = backend.kernels("dynstore.stores.paged.finding")
-    return Found(slots, live, *kernels.search_batch(backend, pages, (src, dst), (mirrored, every_slot), slots, live))
+    return FoundEdges(
+        slots, live, *kernels.search_batch(backend, pages, (src, dst), (mirrored, every_slot), slots, live)
+    )

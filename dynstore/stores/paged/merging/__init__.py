@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.stores.paged.building import PIECE_LEAVES, pack_pieces
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS
-from dynstore.stores.paged.memory import Ring
+from dynstore.stores.paged.memory import BufferRing
 from dynstore.stores.table.selection import Columns
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _bring_pages(packed: PagedRows, bounds: list[int]) -> Iterator[tuple[Any, ..
         yield from ((packed.words, 0) for _ in bounds[1:])
         return
     parts = [packed.stored_pages(low, high) for low, high in pairwise(bounds)]
-    ring = Ring.for_pieces(packed.backend, parts, BUFFERS)
+    ring = BufferRing.for_pieces(packed.backend, parts, BUFFERS)
     for page, brought in zip(bounds, ring.bring(parts), strict=False):
         yield brought[0], int(packed.places_on_host[page]), *brought[1:]
 

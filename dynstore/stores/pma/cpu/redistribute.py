@@ -22,7 +22,7 @@ __all__ = [
     "NO_WEIGHTS",
     "SHIFT_AT_MOST",
     "Scratch",
-    "Windows",
+    "SpreadWindows",
     "clear_located",
     "count_bits",
     "gather_all",
@@ -46,7 +46,7 @@ Scratch: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SpreadWindows:
     """The windows to write, ascending and disjoint, and the memory that writing them takes.
 
     ``bounds`` has one line for each: first leaf, last leaf + 1, first pending key, last pending key + 1.
@@ -65,7 +65,7 @@ def or_none(weights: Array | None) -> np.ndarray:
     return NO_WEIGHTS if weights is None else weights
 
 
-def write_windows_of(slots: SlotArrays, located: SearchResult, windows: Windows, new: Scratch) -> None:
+def write_windows_of(slots: SlotArrays, located: SearchResult, windows: SpreadWindows, new: Scratch) -> None:
     """Write the windows of an update with its pending keys; ``new``: the columns of the batch."""
     target = (slots.src, slots.dst, or_none(slots.weights), slots.valid, slots.offsets)
     write_windows(*target, windows.bounds, windows.pending, located.positions, *new, *windows.scratch)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.stores.pma.cpu.redistribute import (
     Scratch,
-    Windows,
+    SpreadWindows,
     clear_located,
     gather_all,
     or_none,
@@ -45,7 +45,7 @@ NO_KEYS, NO_STATES = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
 
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[SearchResult, Windows | None]:
+) -> tuple[SearchResult, SpreadWindows | None]:
     """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
     ``limits``: the lowest density of each height, linear in it. No windows if the root would be sparser.
@@ -57,7 +57,7 @@ def plan_delete(
 
 
 def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: Windows | None
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: SpreadWindows | None
 ) -> None:
     """Clear the bits of the present keys and redistribute the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)

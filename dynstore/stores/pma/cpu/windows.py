@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.redistribute import NO_WEIGHTS, SHIFT_AT_MOST, Scratch, Windows, count_bits
+from dynstore.stores.pma.cpu.redistribute import NO_WEIGHTS, SHIFT_AT_MOST, Scratch, SpreadWindows, count_bits
 from dynstore.stores.table.cpu.search import locate_edges
 from dynstore.stores.table.slots import ABSENT, PRESENT, SearchResult
 
@@ -36,7 +36,7 @@ def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Searc
 
 def choose_windows_of(
     backend: Backend, slots: SlotArrays, located: SearchResult, limits: np.ndarray, inserting: bool
-) -> Windows:
+) -> SpreadWindows:
     """Choose the windows that take the absent keys of a batch, or lose the present ones, and reserve their scratch."""
     num_changed = located.positions.shape[0] - located.found if inserting else located.found
     num_leaves = slots.num_slots >> 5
@@ -47,7 +47,7 @@ def choose_windows_of(
         slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
     )
     scratch = reserve_scratch(backend, slots, largest * 32)
-    return Windows(bounds[:num_windows], pending, scratch, int(total), int(run_pending[num_runs]))
+    return SpreadWindows(bounds[:num_windows], pending, scratch, int(total), int(run_pending[num_runs]))
 
 
 def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
@@ -57,13 +57,13 @@ def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
     return backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights
 
 
-def widen(backend: Backend, slots: SlotArrays, windows: Windows) -> Windows:
+def widen(backend: Backend, slots: SlotArrays, windows: SpreadWindows) -> SpreadWindows:
     """Return one window of all leaves in place of several: writing it is a merge of everything without fresh slots."""
     num_leaves = slots.num_slots >> 5
     bounds = np.array([[0, num_leaves, 0, windows.num_pending]], np.int64)
     most = slots.num_edges + windows.pending.shape[0]  # restored keys are not pending, but become edges
     scratch = reserve_scratch(backend, slots, most)
-    return Windows(bounds, windows.pending, scratch, num_leaves, windows.num_pending)
+    return SpreadWindows(bounds, windows.pending, scratch, num_leaves, windows.num_pending)
 
 
 @njit(cache=True)

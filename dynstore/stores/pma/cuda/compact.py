@@ -22,7 +22,7 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.cuda.warp import d_lane, d_shuffle
 from dynstore.stores.pma.cuda.rebalance import Writing
-from dynstore.stores.pma.cuda.records import Items, Limits, WindowArrays
+from dynstore.stores.pma.cuda.records import DensityLimits, Items, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     COUNTS,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Compaction", "Most", "start_compaction"]
+__all__ = ["Compaction", "PackingBudget", "start_compaction"]
 
 # Entry of ``control`` beside those of windows: leaves that are left too empty.
 (SPARSE,) = declare("compaction", SPARSE=0)
@@ -57,7 +57,7 @@ MAX_REGISTERS = 64
 
 
 class Compaction:
-    """The scratch for the windows of a deletion, as in ``gpma_plus/cuda/plan_sorted.Insertion``.
+    """The scratch for the windows of a deletion, as in ``gpma_plus/cuda/plan_sorted.SortedInsertion``.
 
     ``left``: the validity bits without those of the deleted edges.
     """
@@ -140,14 +140,16 @@ def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, b
         base += cuda.blockDim.x >> 2
 
 
-class Most(NamedTuple):
+class PackingBudget(NamedTuple):
     """With more leaves in windows, or leaves with scratch, than these, the budget is zero."""
 
     leaves: Any
     scratch_leaves: Any
 
 
-@partial(kernel, max_registers=MAX_REGISTERS, records={"limits": Limits, "most": Most, "out": WindowArrays})
+@partial(
+    kernel, max_registers=MAX_REGISTERS, records={"limits": DensityLimits, "most": PackingBudget, "out": WindowArrays}
+)
 def k_plan_packing(
     valid, marks, bound, limits, num_rows, most, ticket, left, before, leaves, heights, out, nodes, granted, control,
     mailbox,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Found", "delete_present", "find_present", "lowest_count"]
+__all__ = ["FoundKeys", "delete_present", "find_present", "lowest_count"]
 
 
 def lowest_count(limits: np.ndarray) -> float:
@@ -38,7 +38,7 @@ def lowest_count(limits: np.ndarray) -> float:
     return float(limits[0]) * 32 if len(limits) > 1 else 0.0
 
 
-class _Scratch:
+class _SearchScratch:
     """The scratch of a search, and its arguments for kernels.
 
     ``may_mark``: whether the kernel has been prepared that undoes what tiles have deleted.
@@ -60,14 +60,14 @@ def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundKeys:
     """What a search counted, and the scratch with the place of each row's edge.
 
     ``found``, ``found_loops``: as in :class:`~dynstore.stores.table.slots.SearchResult`; ``misses``: whether the edge
     of some row is not present; ``is_sparse``: whether some leaf would be left too empty.
     """
 
-    scratch: _Scratch
+    scratch: _SearchScratch
     num_rows: int
     found: int
     found_loops: int
@@ -91,14 +91,14 @@ def _find(
     bound: float,
     most: int,
     kind: str | None,
-) -> Found:
+) -> FoundKeys:
     """Search with scratch of this kind, and delete what is found unless ``most`` is negative. Return the counts."""
     raw = batch if isinstance(batch, RawEdges) else None
     edges: RawEdges | EdgeBatch = batch.materialized() if raw is None else raw
     num_rows = edges.num_rows
     ordered = None if raw is None else order_batch(backend, slots, raw)  # goes on while scratch is acquired
     size = num_rows if kind is None else with_room(num_rows)
-    scratch = slots.acquire_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
+    scratch = slots.acquire_scratch(backend, kind, _SearchScratch, _scratch_parts(slots.num_slots >> 5, size), 2)
     ticket = scratch.mailbox.next_ticket()
     packed, mark = pack_slots(slots), None
     if ordered is not None and fits_tiles(slots, num_rows, False):
@@ -123,10 +123,10 @@ def _find(
         raw.keep_counts(totals[FOUND], totals[FOUND_LOOPS])
     if mark is not None and (totals[MISSING] or totals[SPARSE] or totals[FOUND] > most):
         mark()
-    return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING] != 0, totals[SPARSE] != 0)
+    return FoundKeys(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING] != 0, totals[SPARSE] != 0)
 
 
-def _mark_found(slots: SlotArrays, scratch: _Scratch, num_rows: int, were_deleted: bool) -> None:
+def _mark_found(slots: SlotArrays, scratch: _SearchScratch, num_rows: int, were_deleted: bool) -> None:
     """Mark what tiles have found, and set the bits that they cleared."""
     k_mark_found.launch(num_rows, slots.valid, scratch.marks, scratch.positions, scratch.states, num_rows, were_deleted)
 
@@ -172,7 +172,7 @@ def _find_among_many(
     return SearchResult(positions, states, int(there.sum()), loops), bool((counts < bound).any()), valid ^ left
 
 
-def delete_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float, most: int) -> Found | None:
+def delete_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float, most: int) -> FoundKeys | None:
     """Delete a batch whose edges are all present, if no leaf has to be compacted; the device decides.
 
     The batch's ids need not be validated. (If edges were missing, distinct ones would have to be counted by a sort,

@@ -18,7 +18,7 @@ from dynstore.stores.pma.cuda.tiles import (
     HELD,
     MARKED,
     TILE_LEAVES,
-    Rows,
+    TileRows,
     d_claim_tile,
     d_find_in_tile,
     d_first_leaf,
@@ -35,7 +35,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["Tile", "k_find_pieces", "k_mark_found"]
+__all__ = ["DeleteTile", "k_find_pieces", "k_mark_found"]
 
 # The entry of ``control`` that counts the tiles which blocks have claimed.
 (CLAIMED,) = declare("deletion", CLAIMED=ARRIVALS + 2)
@@ -43,7 +43,7 @@ __all__ = ["Tile", "k_find_pieces", "k_mark_found"]
 MAX_REGISTERS = 40
 
 
-class Tile(NamedTuple):
+class DeleteTile(NamedTuple):
     """What a block works in, in its shared memory: destinations, validity bits, and a bit for each claimed slot."""
 
     held: Array
@@ -133,7 +133,7 @@ def k_find_pieces(
     marked = cuda.shared.array(MARKED, np.uint32)
     following = cuda.shared.array(2, np.int64)
     board = cuda.shared.array(BOARD, np.int64)
-    work, rows = Tile(held, words, marked), Rows(offsets, dst, ordered, shift)
+    work, rows = DeleteTile(held, words, marked), TileRows(offsets, dst, ordered, shift)
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
     tile, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
     while tile < num_tiles:

@@ -17,7 +17,7 @@ from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_count_lower, d_lane
 from dynstore.stores.pma.cuda.rebalance import Writing
-from dynstore.stores.pma.cuda.records import Columns
+from dynstore.stores.pma.cuda.records import EdgeArrays
 from dynstore.stores.pma.cuda.redistribute import (
     d_bound_places,
     d_count_not_above,
@@ -62,7 +62,7 @@ class Merging(NamedTuple):
 
     before: Array
     places: Array
-    added: Columns
+    added: EdgeArrays
 
 
 @kernel
@@ -166,7 +166,7 @@ def k_merge_all(
     first, end = np.int32(block * LEAVES_TOGETHER), np.int32(min((block + 1) * LEAVES_TOGETHER, num_leaves))
     if first >= end:
         return
-    out = Columns(out_src, out_dst, out_weights)
+    out = EdgeArrays(out_src, out_dst, out_weights)
     final, inverse, mine = np.int32(end - 1), np.float64(1) / elements, np.uint32(ONE << np.uint32(lane))
     lower = np.uint32(mine - ONE)
     edges, below = (
@@ -277,7 +277,7 @@ def plan_merge(
             max(states.shape[0], num_leaves >> 3, 1),
             num_leaves, old.valid, *edges, positions, states, before, places, *added, control,
         )  # fmt: skip
-    return reserve(), Merging(before, places, Columns(*added))
+    return reserve(), Merging(before, places, EdgeArrays(*added))
 
 
 def plan_spread(backend: Backend, new: SlotArrays, scratch: Sequence[Array]) -> Writing:

@@ -198,7 +198,7 @@ def k_raise_stretches(times, shift, bound, lows, highest):
                 lows[stretch] = low
 
 
-class _Scratch:
+class _ExpiryScratch:
     """The scratch of an expiry, and its arguments for kernels."""
 
     def __init__(self, backend: Backend, control: Array, flags: Array, marks: Array) -> None:
@@ -208,14 +208,14 @@ class _Scratch:
 
 def _start_scan(
     backend: Backend, slots: SlotArrays, aged: Aged, bound: int, fewest: float, most: int
-) -> tuple[_Scratch, int]:
+) -> tuple[_ExpiryScratch, int]:
     """Start to mark the edges with times below ``bound``, and to delete them unless ``most`` is negative.
 
     Return the scratch, valid until the next call, and the ticket of the totals.
     """
     num_words, num_leaves = -(-aged.lows.shape[0] // WARP), slots.num_slots >> 5
     parts = (SUMS, np.int64), (num_words, np.uint32), (num_leaves, np.uint32)
-    scratch = slots.acquire_scratch(backend, "expiry", _Scratch, parts, 1)
+    scratch = slots.acquire_scratch(backend, "expiry", _ExpiryScratch, parts, 1)
     ticket = scratch.mailbox.next_ticket()
     k_flag_stretches.launch(num_words * WARP, aged.lows, bound, scratch.flags)
     k_delete_below.launch_resident(

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchRows",
-    "Columns",
+    "DensityLimits",
     "Edge",
+    "EdgeArrays",
     "EdgeEnds",
     "Items",
     "KeyLists",
-    "Limits",
     "Located",
     "NewKeys",
     "ScratchWindows",
@@ -61,7 +61,7 @@ class SearchedSlots(NamedTuple):
     num_vertices: Any
 
 
-class Columns(NamedTuple):
+class EdgeArrays(NamedTuple):
     """Edges: sources, destinations and weights, without entries if there are none."""
 
     src: Array
@@ -152,7 +152,7 @@ class Items(NamedTuple):
     change: Any
 
 
-class Limits(NamedTuple):
+class DensityLimits(NamedTuple):
     """Limits of a window's density: linear from ``low`` at a leaf to ``high`` at the root, whose height is ``top``."""
 
     low: Any
@@ -161,7 +161,7 @@ class Limits(NamedTuple):
 
 
 class WindowArrays(NamedTuple):
-    """The arrays of ``windows.Windows``; ``counts``: its ``count``."""
+    """The arrays of ``windows.SpreadWindows``; ``counts``: its ``count``."""
 
     first: Array
     end: Array
@@ -172,7 +172,7 @@ class WindowArrays(NamedTuple):
 
 
 class ScratchWindows(NamedTuple):
-    """Windows whose edges and keys go to scratch; arrays as in ``windows.Windows``."""
+    """Windows whose edges and keys go to scratch; arrays as in ``windows.SpreadWindows``."""
 
     first: Array
     end: Array

@@ -10,7 +10,7 @@ import numpy as np
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
 from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
-from dynstore.stores.pma.cuda.records import Columns, Located, NewKeys, ScratchWindows
+from dynstore.stores.pma.cuda.records import EdgeArrays, Located, NewKeys, ScratchWindows
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.pma.cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
@@ -192,7 +192,7 @@ def k_place_keys(
     """One thread owns one pending key, see ``d_place_key``."""
     windows = ScratchWindows(first, end, low, start, num_windows)
     new = NewKeys(places, keys, True, new_src, new_dst, new_weights)
-    scratch, i = Columns(t_src, t_dst, t_weights), cuda.grid(1)
+    scratch, i = EdgeArrays(t_src, t_dst, t_weights), cuda.grid(1)
     if i < keys.shape[0]:
         d_place_key(valid, before, new, windows, merged, scratch, d_find_window(low, num_windows, i), i)
 
@@ -262,7 +262,7 @@ def d_place_keys(valid, before, new, num_keys, windows, scratch):
 
 
 class GatheredWindows(NamedTuple):
-    """The arrays of ``windows.Windows`` that gathering reads."""
+    """The arrays of ``windows.SpreadWindows`` that gathering reads."""
 
     first: Array
     end: Array
@@ -273,7 +273,13 @@ class GatheredWindows(NamedTuple):
 
 @partial(
     kernel,
-    records={"edges": Columns, "added": Columns, "located": Located, "chosen": GatheredWindows, "scratch": Columns},
+    records={
+        "edges": EdgeArrays,
+        "added": EdgeArrays,
+        "located": Located,
+        "chosen": GatheredWindows,
+        "scratch": EdgeArrays,
+    },
 )
 def k_gather_windows(
     edges, valid, added, inserting, add, located, before, places, keys, chosen, granted, scratch

@@ -25,7 +25,7 @@ __all__ = [
     "MAX_ABSENT",
     "TILE_LEAVES",
     "RowBounds",
-    "Rows",
+    "TileRows",
     "count_tiles",
     "d_claim_tile",
     "d_find_in_tile",
@@ -50,7 +50,7 @@ HELD, MARKED = TILE_SLOTS + 1, TILE_LEAVES + 1
 MAX_ABSENT = 64 if SIMULATED else 512
 
 
-class Rows(NamedTuple):
+class TileRows(NamedTuple):
     """The rows of the batch in the order of the slots, and what is searched for them."""
 
     offsets: Array

@@ -54,8 +54,8 @@ __all__ = [
     "REPEATED_LOOPS",
     "BatchEdges",
     "GivenBatch",
-    "Insertion",
     "SlabArrays",
+    "SlabInsertion",
     "k_delete_batch",
     "k_insert_batch",
 ]
@@ -138,7 +138,7 @@ class GivenBatch(NamedTuple):
     counts_loops: Any
 
 
-class Insertion(NamedTuple):
+class SlabInsertion(NamedTuple):
     """What an insertion enters, and how it fills chains of slabs and makes them longer.
 
     Attributes
@@ -361,7 +361,7 @@ def k_insert_batch(
     slabs run out, or a turn leaves too many edges. ``following`` is the next update's control, cleared here.
     """
     edges = BatchEdges(batch.src, batch.dst, batch.num_edges, batch.counts_loops)
-    insertion = Insertion(edges, reuse, max_chain, hung)
+    insertion = SlabInsertion(edges, reuse, max_chain, hung)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
     if cuda.threadIdx.x < COUNTS:

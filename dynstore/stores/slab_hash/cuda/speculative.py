@@ -35,7 +35,7 @@ __all__ = ["try_delete", "try_insert"]
 MAX_ID, MAX_TASKS = MAX_INT32 - 1, 1 << 30
 
 
-class _Scratch:
+class _UpdateScratch:
     """The scratch of an update, packed for its kernel: ``arrays`` in the kernel's order, then controls and mailbox.
 
     There are two controls: the kernel that uses one clears the other for the next update.
@@ -76,7 +76,7 @@ def _scratch_parts(kind: str, room: int, repeats: bool) -> tuple[Part, ...]:
     return *claims_and_places, (room, np.int64)
 
 
-def _read_totals(backend: Backend, batch: Batch, scratch: _Scratch, ticket: int) -> list[int] | None:
+def _read_totals(backend: Backend, batch: Batch, scratch: _UpdateScratch, ticket: int) -> list[int] | None:
     """Wait for the counts, with each edge counted once; a raw batch keeps them. None if all was rolled back."""
     totals = scratch.mailbox.read(backend, ticket)
     if totals[REFUSED]:
@@ -111,7 +111,7 @@ def try_insert(
     if count > min(most, MAX_TASKS):
         return Reason.TOO_LARGE
     room = with_room(count)
-    scratch = table.acquire_scratch(backend, "insert", _Scratch, _scratch_parts("insert", room, repeats))
+    scratch = table.acquire_scratch(backend, "insert", _UpdateScratch, _scratch_parts("insert", room, repeats))
     ticket = scratch.mailbox.next_ticket()
     k_insert_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
@@ -133,7 +133,7 @@ def try_delete(backend: Backend, table: SlabTable, batch: Batch, last_id: int) -
     if count > MAX_TASKS:
         return Reason.TOO_LARGE
     room = with_room(count)
-    scratch = table.acquire_scratch(backend, "delete", _Scratch, _scratch_parts("delete", room, repeats))
+    scratch = table.acquire_scratch(backend, "delete", _UpdateScratch, _scratch_parts("delete", room, repeats))
     ticket = scratch.mailbox.next_ticket()
     k_delete_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MAX_ID), repeats,

@@ -12,7 +12,7 @@ from dynstore import distributed
 from dynstore.adapters.cugraph.mg.rows import Numbering, ShardRows, check_limits, key_edges, make_rows
 from dynstore.backend import get_backend
 from dynstore.distributed import Communicator, ShardedGraph
-from dynstore.distributed.calls import Call
+from dynstore.distributed.calls import Collective
 from dynstore.errors import LimitError
 from tests.conftest import SEED
 from tests.crossed import crossed
@@ -30,7 +30,7 @@ def rows_of(
         G.insert_edges(tuple(columns[comm.rank]))
         if old is not None:
             G.delete_edges(tuple(old) if comm.rank == 0 else [])
-        with Call(comm, "lend") as call:
+        with Collective(comm, "lend") as call:
             rows = make_rows(call, G, inward)
         host = G.shard.core.backend.to_host
         numbering = Numbering(*map(host, rows.numbering[:2]), rows.numbering.starts)
@@ -177,7 +177,7 @@ def test_rows_that_are_moved_are_those_that_are_sorted(backend_name: str, weight
             pair = batches[step][comm.rank]
             G.insert_edges((*pair, values) if weighted else tuple(pair))
             G.delete_edges(tuple(pair[:, :5]))
-            with Call(comm, "lend") as call:
+            with Collective(comm, "lend") as call:
                 moved = make_rows(call, G, False, False, last)
                 rows = make_rows(call, G, False, True, moved.numbering)
             assert last is None or moved.numbering is last, "few edges change no segment"
@@ -199,12 +199,12 @@ def test_rows_are_numbered_anew_when_long_ones_are_out_of_place() -> None:
     def program(comm: Communicator) -> list[tuple[bool, tuple[int, int]]]:
         G = ShardedGraph(comm)
         G.insert_edges((np.arange(3000) % 1500, np.arange(3000)))
-        with Call(comm, "lend") as call:
+        with Collective(comm, "lend") as call:
             numbering = make_rows(call, G, False).numbering
         found = []
         for hub, count in ((4, 40), (1400, 40), (900, 1200)):
             G.insert_edges((np.full(count, hub), np.arange(count)) if comm.rank == 0 else [])
-            with Call(comm, "lend") as call:
+            with Collective(comm, "lend") as call:
                 rows = make_rows(call, G, False, False, numbering)
             degrees = np.diff(rows.offsets)
             assert (degrees[rows.segments[0] :] < 1024).all()

@@ -21,7 +21,7 @@ from dynstore.cuda.compiler import cuda, device, kernel, prepare
 from dynstore.cuda.warp import d_lane, d_sum_lanes
 from dynstore.stores.papers.gpma.cuda.respread import d_respread
 from dynstore.stores.pma.cuda.delete import find_present
-from dynstore.stores.pma.cuda.records import Columns
+from dynstore.stores.pma.cuda.records import EdgeArrays
 from dynstore.stores.pma.cuda.redistribute import k_set_located
 from dynstore.stores.pma.cuda.segment_offsets import d_fill_edge_rows
 from dynstore.stores.table.cuda.search import d_find_edge, d_find_lower_bound
@@ -105,7 +105,7 @@ def k_claim_leaves(offsets, dst, new_src, new_dst, keys, num_keys, turn, top, le
         cuda.atomic.max(locks, (np.int64(1) << top) + leaf, d_stamp(turn, np.int64(new_src.shape[0]), i))
 
 
-@partial(kernel, records={"edges": Columns, "new": Columns})
+@partial(kernel, records={"edges": EdgeArrays, "new": EdgeArrays})
 def k_try_segments(
     edges, valid, offsets, new, keys, num_keys, turn, height, top, limit, leaves, heights, locks, climbing, waiting,
     counters,

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.table.slots import SlotArrays
 
-__all__ = ["Levels", "delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
+__all__ = ["HeightWindows", "delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class HeightWindows:
     """The windows to write, height by height, and the memory that writing them takes.
 
     ``bounds`` has a line for each: first leaf, last leaf + 1, first key, last key + 1 in ``placed``, which lists rows
@@ -42,7 +42,7 @@ class Levels:
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[SearchResult, Levels | None]:
+) -> tuple[SearchResult, HeightWindows | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height. No windows if the root would be denser.
@@ -55,7 +55,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[SearchResult, Levels | None]:
+) -> tuple[SearchResult, HeightWindows | None]:
     """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
     ``limits``: the lowest density of each height. No windows if the root would be sparser.
@@ -66,7 +66,9 @@ def plan_delete(
     return located, _choose(backend, slots, located, limits, inserting=False)
 
 
-def _choose(backend: Backend, slots: SlotArrays, located: SearchResult, limits: np.ndarray, inserting: bool) -> Levels:
+def _choose(
+    backend: Backend, slots: SlotArrays, located: SearchResult, limits: np.ndarray, inserting: bool
+) -> HeightWindows:
     keys = np.flatnonzero(located.states == (ABSENT if inserting else PRESENT))
     # An absent key belongs to the leaf of the slot before its place.
     all_leaves = np.maximum(located.positions[keys] - inserting, 0) >> 5
@@ -78,10 +80,10 @@ def _choose(backend: Backend, slots: SlotArrays, located: SearchResult, limits: 
         bounds, placed, ends,
     )  # fmt: skip
     scratch = reserve_scratch(backend, slots, largest * 32)
-    return Levels(bounds[:num_windows], ends, placed, places, scratch, int(total))
+    return HeightWindows(bounds[:num_windows], ends, placed, places, scratch, int(total))
 
 
-def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
+def _write(slots: SlotArrays, batch: EdgeBatch, plan: HeightWindows) -> None:
     weights, first = or_none(slots.weights), 0
     new_weights = weights[:0] if batch.weights is None else batch.weights
     target = (slots.src, slots.dst, weights, slots.valid, slots.offsets)
@@ -93,7 +95,7 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: Levels, add: bool
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: HeightWindows, add: bool
 ) -> None:
     """Write an insertion into the slots. Allocates nothing."""
     new_weights = or_none(batch.weights)
@@ -102,7 +104,7 @@ def insert_in_place(
 
 
 def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: Levels | None
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: HeightWindows | None
 ) -> None:
     """Clear the bits of the present keys and redistribute the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)

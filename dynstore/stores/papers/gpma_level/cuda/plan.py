@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Found", "Level", "Listed", "Planned", "Updates", "plan_levels"]
+__all__ = ["Found", "Level", "Listed", "PlannedLevels", "Updates", "plan_levels"]
 
 # Entries of the sums: behind those of the states and the self-loops; those of a level.
 COUNTS = 4
@@ -61,7 +61,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedLevels:
     """The located keys, and the levels with windows, lowest first; None if the root would leave its limit."""
 
     located: SearchResult
@@ -253,7 +253,9 @@ def k_climb_level(
         base += cuda.blockDim.x
 
 
-def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool) -> Planned:
+def plan_levels(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool
+) -> PlannedLevels:
     """Locate a batch and go up the levels until each key has its window; one read-back a level.
 
     Parameters
@@ -277,7 +279,7 @@ def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: n
     total = slots.num_edges + size - located.found if inserting else slots.num_edges - located.found
     bound = limits[-1] * slots.num_slots
     if total > bound if inserting else total < bound:
-        return Planned(located, None, counts[TOMBSTONE])
+        return PlannedLevels(located, None, counts[TOMBSTONE])
     count = num_items = counts[ABSENT] if inserting else counts[PRESENT]
     num_tombstones, all_leaves, levels = counts[TOMBSTONE], leaves, []
     placed, first, end, low, *lists, verdicts = backend.empty_arena(*((num_items, kind),) * 8, (num_items, np.int8))
@@ -301,4 +303,4 @@ def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: n
             levels.append(Level(height, first[chosen], end[chosen], low[chosen], merged, most_leaves))
         keys, leaves, count = next_keys, next_leaves, counts[REFUSED]
         done, num_windows, height = done + num_placed, num_windows + num_new, height + 1
-    return Planned(located, levels, num_tombstones)
+    return PlannedLevels(located, levels, num_tombstones)

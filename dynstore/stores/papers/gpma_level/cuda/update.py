@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SearchResult, SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Levels", "Scratch", "delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
+__all__ = ["LevelWindows", "Scratch", "delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class LevelWindows:
     """Windows to write, lowest first, and the memory that this takes; ``num_tombstones``: how many are restored."""
 
     levels: list[Level]
@@ -68,7 +68,7 @@ class Levels:
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
-) -> tuple[SearchResult, Levels | None]:
+) -> tuple[SearchResult, LevelWindows | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height. No windows if the root would be denser.
@@ -78,7 +78,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
-) -> tuple[SearchResult, Levels | None]:
+) -> tuple[SearchResult, LevelWindows | None]:
     """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
     ``limits``: the lowest density of each height. No windows if the root would be sparser.
@@ -88,7 +88,7 @@ def plan_delete(
 
 def _plan(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool
-) -> tuple[SearchResult, Levels | None]:
+) -> tuple[SearchResult, LevelWindows | None]:
     planned = plan_levels(backend, slots, batch, limits, inserting)
     if planned.levels is None:
         return planned.located, None
@@ -102,10 +102,10 @@ def _plan(
         (num_leaves + 1, np.int64), (num_keys, np.int64), zeroed=1,
     )  # fmt: skip
     scratch = Scratch(src, dst, weights, before, places, controls.reshape(len(wide), CONTROL_SIZE))
-    return planned.located, Levels(planned.levels, scratch, planned.num_tombstones)
+    return planned.located, LevelWindows(planned.levels, scratch, planned.num_tombstones)
 
 
-def _merge_wide(slots: SlotArrays, batch: EdgeBatch, level: Level, plan: Levels, control: Array) -> None:
+def _merge_wide(slots: SlotArrays, batch: EdgeBatch, level: Level, plan: LevelWindows, control: Array) -> None:
     """Write the windows of a level through scratch."""
     weights, new_weights, scratch = plan.or_empty(slots.weights), plan.or_empty(batch.weights), plan.scratch
     num_windows, num_keys = int(level.first.shape[0]), int(level.keys.shape[0])
@@ -133,7 +133,7 @@ def _merge_wide(slots: SlotArrays, batch: EdgeBatch, level: Level, plan: Levels,
     )  # fmt: skip
 
 
-def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
+def _write(slots: SlotArrays, batch: EdgeBatch, plan: LevelWindows) -> None:
     """Write the levels, lowest first; after each the row offsets are right, as the next one requires."""
     new = (batch.src, batch.dst, plan.or_empty(batch.weights))
     target = (slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets)
@@ -152,7 +152,7 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Levels, add: bool
+    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: LevelWindows, add: bool
 ) -> None:
     """Write an insertion into the slots."""
     edges = batch.materialized()
@@ -163,7 +163,7 @@ def insert_in_place(
 
 
 def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Levels | None
+    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: LevelWindows | None
 ) -> None:
     """Clear the bits of the present keys and redistribute the windows that became too empty."""
     edges = batch.materialized()
