@@ -161,7 +161,7 @@ class DensityLimits(NamedTuple):
 
 
 class WindowArrays(NamedTuple):
-    """The arrays of ``windows.SpreadWindows``; ``counts``: its ``count``."""
+    """The arrays of ``windows.Windows``; ``counts``: its ``count``."""
 
     first: Array
     end: Array
@@ -172,7 +172,7 @@ class WindowArrays(NamedTuple):
 
 
 class ScratchWindows(NamedTuple):
-    """Windows whose edges and keys go to scratch; arrays as in ``windows.SpreadWindows``."""
+    """Windows whose edges and keys go to scratch; arrays as in ``windows.Windows``."""
 
     first: Array
     end: Array

@@ -262,7 +262,7 @@ def d_place_keys(valid, before, new, num_keys, windows, scratch):
 
 
 class GatheredWindows(NamedTuple):
-    """The arrays of ``windows.SpreadWindows`` that gathering reads."""
+    """The arrays of ``windows.Windows`` that gathering reads."""
 
     first: Array
     end: Array
