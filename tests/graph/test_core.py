@@ -96,7 +96,7 @@ def test_what_a_subclass_makes_follows_a_graph_made_of_a_state(tmp_path: Path) -
     G.save(tmp_path / "graph")
     for H in (pickle.loads(pickle.dumps(G)), Labelled.load(tmp_path / "graph"), G.subgraph([0, 1, 2, 3])):
         H.insert_edges([(1, 2)])
-        assert H.components.result()["labels"].tolist() == [0, 0, 0, 0]
+        assert H.components.result()["labels"].to_numpy().tolist() == [0, 0, 0, 0]
 
 
 def test_a_frame_with_a_column_called_core_is_no_graph() -> None:

@@ -56,7 +56,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_an_installed_package_brings_a_store(site: Path, tmp_path: Path) -> None:
-    path = os.pathsep.join([str(site), str(ROOT)])
+    path = os.pathsep.join([str(site), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", USE, str(tmp_path / "graph")]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
