@@ -23,6 +23,16 @@ ALGORITHMS: dict[str, Algorithm] = {name: RECORDS[name] for family in FAMILIES f
 def find_algorithm(name: str) -> Algorithm:
     """Return the record of a public algorithm.
 
+    Parameters
+    ----------
+    name : str
+        Such as "bfs".
+
+    Returns
+    -------
+    Algorithm
+        As in :data:`ALGORITHMS`.
+
     Raises
     ------
     InputError
