@@ -240,5 +240,5 @@ def test_a_copied_pin_does_not_wait_for_updates(options: dict[str, Any]) -> None
     reader = threading.Thread(target=look)
     with G.core.lock:  # as an update holds it
         reader.start()
-        reader.join(10)
+        reader.join(60)
         assert found == [(list(G), [1], [0]), [True, False]]

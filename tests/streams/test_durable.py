@@ -117,9 +117,9 @@ def test_questions_about_older_versions(tmp_path: Path) -> None:
             stream.drain(20)
             while stream.progress().applied < 3:
                 time.sleep(0.01)
-            answers = [stream.ask(lambda G: G.number_of_edges(), at=version).result(20).result for version in (1, 2, 3)]
+            answers = [stream.ask(lambda G: G.number_of_edges(), at=version).result(60).result for version in (1, 2, 3)]
             with pytest.raises(InputError):
-                stream.ask(lambda G: G.number_of_edges(), at=9).result(20)
+                stream.ask(lambda G: G.number_of_edges(), at=9).result(60)
         assert answers == [1, 2, 3]
 
 

@@ -60,7 +60,7 @@ def test_answers_are_of_one_version() -> None:
         stream.start()
         answers = [stream.ask(lambda G, H: (pairs_of(G), pairs_of(H), G.version, H.version)) for _ in range(20)]
         for answer in answers:
-            first, second, version, other = answer.result(10).result
+            first, second, version, other = answer.result(60).result
             assert first == second
             assert version == other
         stream.run()

@@ -195,7 +195,7 @@ def test_the_next_batches_are_brought_while_one_is_applied(monkeypatch: pytest.M
     insert, seen, goes_on = G.insert_edges, [], Event()
 
     def slow(*given: Any, **options: Any) -> Any:
-        goes_on.wait(10)
+        goes_on.wait(60)
         for _ in range(1000):
             if made[0].brought == min(len(seen) + 3, 4):
                 break
@@ -221,7 +221,7 @@ def test_questions_see_what_had_arrived_while_batches_are_brought(monkeypatch: p
         if last % 10 == 0:
             while flow.progress().arrived < last:
                 Event().wait(1e-4)
-            assert flow.ask(lambda graph: graph.number_of_edges(), at="now").result(10).result == last
+            assert flow.ask(lambda graph: graph.number_of_edges(), at="now").result(60).result == last
     flow.stop()
 
 

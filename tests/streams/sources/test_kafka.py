@@ -297,10 +297,10 @@ def test_partitions_that_are_added_are_read_from_their_beginning(begin: Any) -> 
         with Stream(G, source, max_delay=0.0).start() as stream:
             wait_until(lambda: source._assigned)
             cluster.send(row(1))
-            wait_until(lambda: (1, 2) in stream.ask(pairs_of).result(20).result)
+            wait_until(lambda: (1, 2) in stream.ask(pairs_of).result(60).result)
             cluster.send(row(2), partition=1)
             seen.append(1)
-            wait_until(lambda: (2, 3) in stream.ask(pairs_of).result(20).result)
+            wait_until(lambda: (2, 3) in stream.ask(pairs_of).result(60).result)
         assert pairs_of(G) == {(n, n + 1) for n in range(begin == "latest", 3)}
 
 
