@@ -56,23 +56,28 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache of a function; a damaged file or a full disk is as good as none."""
+    """Numba's cache of a function; a damaged file or a full disk is as good as none.
+
+    Signals wait while a kernel is loaded or kept: LLVM calls Python from C, where Python drops what a handler raises.
+    """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            found = super().load_overload(sig, target_context)
-        except Exception as error:  # unpickling a damaged file raises anything
-            _log.debug("%s: what was kept cannot be read: %s", self._name, error)
-            return None
-        if found is not None:
-            compilations.load(self._py_func, sig)
-        return found
+        with Uninterrupted():
+            try:
+                found = super().load_overload(sig, target_context)
+            except Exception as error:  # unpickling a damaged file raises anything
+                _log.debug("%s: what was kept cannot be read: %s", self._name, error)
+                return None
+            if found is not None:
+                compilations.load(self._py_func, sig)
+            return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except Exception as error:  # a damaged index is read first, which raises anything
-            _log.debug("%s is not kept: %s", self._name, error)
+        with Uninterrupted():
+            try:
+                super().save_overload(sig, data)
+            except Exception as error:  # a damaged index is read first, which raises anything
+                _log.debug("%s is not kept: %s", self._name, error)
 
 
 @cache

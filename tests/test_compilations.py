@@ -245,3 +245,60 @@ def test_ctrl_c_while_a_kernel_is_compiled_comes_when_it_is(monkeypatch: pytest.
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("raises", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("what", ["load_overload", "save_overload"])
+def test_ctrl_c_while_a_kernel_is_loaded_or_kept_comes_when_it_is(
+    what: str, raises: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LLVM calls Python from C there, too: 56 of 100 were lost while kernels were loaded."""
+    monkeypatch.setenv("DYNSTORE_CACHE_DIR", str(tmp_path))
+    real, after = getattr(FunctionCache, what), []
+
+    def with_a_signal(*given: Any) -> Any:
+        found = real(*given)
+        if what == "save_overload" or found is not None:
+            signal.raise_signal(signal.SIGINT)
+            after.append(found)  # so no handler has raised yet
+        return found
+
+    first = make_kernel()
+    if what == "load_overload":
+        first(1)
+    monkeypatch.setattr(FunctionCache, what, with_a_signal)
+
+    def handle(number: int, frame: Any) -> None:
+        raise raises  # of which an Exception must not count as a damaged file
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        with pytest.raises(raises):
+            make_kernel()(1)
+        assert len(after) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("how", ["compiled", "loaded"])
+def test_ctrl_c_while_a_kernel_for_cuda_is_found_comes_when_it_is(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    after = []
+
+    def with_a_signal(*given: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        after.append(how)
+        return launch.Entry(0, None, 1, None)  # type: ignore[arg-type]
+
+    library = SimpleNamespace(get_cufunc=lambda: SimpleNamespace(handle=7), _linking_files=["x"])
+    made = SimpleNamespace(_codelibrary=library, entry_name="k")
+    compiled = SimpleNamespace(py_func=make_kernel, compile=lambda signature: [with_a_signal(), made][1])
+    monkeypatch.setattr(launch, "_find_files", lambda compiled, kinds, group_types: ((), None, None))
+    monkeypatch.setattr(launch, "_count_resident_blocks", lambda handle, threads: 1)
+    monkeypatch.setattr(launch, "_load_kept", with_a_signal if how == "loaded" else lambda *given: None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            launch.find_entry(compiled, (), 256)
+        assert after == [how]
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -18,6 +18,7 @@ import numpy as np
 
 from dynstore.compilations import compilations
 from dynstore.cuda.kernel_cache import find_place, read_kernel, write_kernel
+from dynstore.interrupts import Uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,8 +146,14 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, group_types:
     """Load the kernel of a Numba dispatcher for some kinds of arguments from disk, or compile it.
 
     ``threads``: of a block, to find how many blocks there can be at once. ``group_types``: makes of the arguments'
-    Numba types those of the kernel's parameters, which may be records.
+    Numba types those of the kernel's parameters, which may be records. Signals wait meanwhile, as they do while a host
+    kernel is compiled (``host_compiler``).
     """
+    with Uninterrupted():
+        return _find_entry(compiled, kinds, threads, group_types)
+
+
+def _find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int, group_types: GroupTypes) -> Entry:
     signature, layout, place = _find_files(compiled, kinds, group_types)
     kept = _load_kept(place, layout, threads)
     if kept is not None:
