@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
@@ -79,6 +80,22 @@ def test_all_is_what_is_public() -> None:
     namespace: dict[str, object] = {}
     exec("from dynstore import *", namespace)
     assert {name for name in namespace if name != "__builtins__"} == set(dynstore.__all__)
+
+
+@pytest.mark.parametrize("package", ["dynstore", "dynstore.algorithms"])
+def test_type_checkers_see_the_same_public_names(package: str) -> None:
+    """The stub has a line for each name, and a star for each family of algorithms."""
+    module = importlib.import_module(package)
+    stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
+    shown = {
+        node.target.id for node in stub.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                star = alias.name == "*"
+                shown |= set(importlib.import_module(str(node.module)).__all__) if star else {str(alias.asname)}
+    assert shown == set(module.__all__)
 
 
 def _all_modules() -> list[str]:
