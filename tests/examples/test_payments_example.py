@@ -33,7 +33,7 @@ MINUTE = np.timedelta64(60, "s")
 @contextmanager
 def program(name: str, *options: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Run a program of the example; kill it at the end."""
-    command = [sys.executable, "-u", str(EXAMPLE / name), *options]
+    command = [sys.executable, "-u", "-X", "faulthandler", str(EXAMPLE / name), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, cwd=folder, text=True
     ) as process:
@@ -57,7 +57,11 @@ def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
 def end(process: subprocess.Popen[str], words: str) -> str:
     """Press Ctrl-C; the program says so, and ends as one that is done. Return what it has printed since."""
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=20)
+    try:
+        said, _ = process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # then it says where its threads are
+        pytest.fail(f"Ctrl-C did not end it; it has printed:\n{process.communicate(timeout=20)[0]}")
     assert said.splitlines()[-1] == words, said
     assert process.returncode == 0
     return said
