@@ -27,7 +27,7 @@ from dynstore.terminal import show_progress
 
 if TYPE_CHECKING:
     from benchmarks.papers.contest import Figure, PapersJob, PapersResult
-    from benchmarks.papers.show import PapersSuite
+    from benchmarks.papers.figures.show import PapersSuite
 
 __all__ = ["SUITES", "main"]
 

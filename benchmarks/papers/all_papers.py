@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.papers import gpma, graphvine, gts, lpma, slab_hash
-from benchmarks.papers.show import PapersSuite
+from benchmarks.papers.figures.show import PapersSuite
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 

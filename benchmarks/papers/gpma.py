@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.papers.contest import Experiment
 from benchmarks.papers.data import DATA_SETS
+from benchmarks.papers.figures.printed import ANALYTICS
+from benchmarks.papers.figures.show import PapersSuite
 from benchmarks.papers.measures import sizes_that_fit
-from benchmarks.papers.printed import ANALYTICS
-from benchmarks.papers.show import PapersSuite
 from benchmarks.papers.transfers import hidden_transfers
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.bench.answers import Query, make_query

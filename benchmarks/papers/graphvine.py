@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.papers.contest import Experiment
+from benchmarks.papers.figures.printed import BULK
+from benchmarks.papers.figures.show import PapersSuite
 from benchmarks.papers.measures import BUILDS, sizes_that_fit
-from benchmarks.papers.printed import BULK
-from benchmarks.papers.show import PapersSuite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

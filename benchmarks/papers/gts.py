@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.out_of_core.slotted import MIB
 from benchmarks.papers.contest import Contestant, Experiment
-from benchmarks.papers.printed import BULK
-from benchmarks.papers.show import PapersSuite
+from benchmarks.papers.figures.printed import BULK
+from benchmarks.papers.figures.show import PapersSuite
 from benchmarks.papers.streaming import (
     BETWEENNESS,
     BFS,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.papers.contest import Experiment
+from benchmarks.papers.figures.printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
+from benchmarks.papers.figures.show import PapersSuite
 from benchmarks.papers.measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
 from benchmarks.papers.mixed import mixed_batches
-from benchmarks.papers.printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
-from benchmarks.papers.show import PapersSuite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

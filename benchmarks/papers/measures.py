@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.papers.printed import BULK
+from benchmarks.papers.figures.printed import BULK
 from dynstore.bench.answers import make_query
 
 if TYPE_CHECKING:

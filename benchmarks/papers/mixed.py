@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.papers.figures.printed import CUT, TOGETHER
 from benchmarks.papers.measures import gather_pairs, list_ranges, sizes_that_fit
-from benchmarks.papers.printed import CUT, TOGETHER
 
 if TYPE_CHECKING:
     from benchmarks.papers.bench import Bench

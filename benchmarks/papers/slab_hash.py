@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.papers.contest import Contestant, Experiment
+from benchmarks.papers.figures.show import PapersSuite
 from benchmarks.papers.measures import BUILDS, ask_loaded, bulk_build, convert_to_csr, sizes_that_fit
-from benchmarks.papers.show import PapersSuite
 from dynstore.bench.answers import make_query
 
 if TYPE_CHECKING:

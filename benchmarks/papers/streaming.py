@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.out_of_core.slotted import MIB, make_format, run_streamed
-from benchmarks.papers.printed import BULK
+from benchmarks.papers.figures.printed import BULK
 from dynstore import gts
 from dynstore.bench.timing import LapTimer
 from dynstore.gts.costs import Machine, predict_pass, predict_search

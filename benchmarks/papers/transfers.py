@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.papers.data import DATA_SETS
-from benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
+from benchmarks.papers.figures.printed import BESIDE, COPIES, IN_TURN
 from dynstore.algorithms.registry import find_algorithm
 
 if TYPE_CHECKING:

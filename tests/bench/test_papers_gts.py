@@ -13,8 +13,8 @@ from benchmarks.papers import gts as suite
 from benchmarks.papers import streaming
 from benchmarks.papers.__main__ import main
 from benchmarks.papers.contest import Figure, PapersJob, PapersResult
+from benchmarks.papers.figures.show import tables
 from benchmarks.papers.run import run_experiments
-from benchmarks.papers.show import tables
 from dynstore.backend import Backend, get_backend
 from dynstore.gts import PageFormat
 

@@ -12,7 +12,7 @@ from benchmarks.papers import lpma, mixed
 from benchmarks.papers.bench import Bench
 from benchmarks.papers.contest import CONTESTANTS, PapersJob, PapersResult
 from benchmarks.papers.data import Ring
-from benchmarks.papers.printed import CUT, TOGETHER
+from benchmarks.papers.figures.printed import CUT, TOGETHER
 from benchmarks.papers.run import run_experiments
 from dynstore.backend import get_backend
 from dynstore.graph import DynamicGraph

@@ -13,7 +13,7 @@ from benchmarks.papers import run as papers_run
 from benchmarks.papers.__main__ import main
 from benchmarks.papers.contest import CONTESTANTS, Contestant, Figure, PapersResult
 from benchmarks.papers.data import DATA_SETS
-from benchmarks.papers.printed import (
+from benchmarks.papers.figures.printed import (
     BESIDE,
     BULK,
     COPIES,
@@ -27,7 +27,7 @@ from benchmarks.papers.printed import (
     TOGETHER,
     Claim,
 )
-from benchmarks.papers.show import ALL_CLAIMS, ALL_PRINTED, claim_table, find_ratios, tables
+from benchmarks.papers.figures.show import ALL_CLAIMS, ALL_PRINTED, claim_table, find_ratios, tables
 from dynstore.bench.schema import check_document
 from dynstore.errors import InputError
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.papers import gpma, transfers
 from benchmarks.papers.contest import PapersJob
-from benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
+from benchmarks.papers.figures.printed import BESIDE, COPIES, IN_TURN
 from benchmarks.papers.run import run_experiments
 from tests.conftest import DEVICES
 

@@ -345,7 +345,7 @@ def test_the_rule_sees(module: str, source: str, message: str) -> None:
         ("stores.gpma_plus.cuda.x", "from dynstore.stores.pma.cuda import windows"),
         ("algorithms.slabs.cuda", "from dynstore.stores.slab_hash.cuda import probe"),
         ("cli", "import typer\nfrom dynstore.bench import suites"),
-        ("benchmarks.papers.show", "from benchmarks.papers import run\nfrom dynstore.bench import timing"),
+        ("benchmarks.papers.figures.show", "from benchmarks.papers import run\nfrom dynstore.bench import timing"),
     ],
 )
 def test_the_rule_allows(module: str, source: str) -> None:

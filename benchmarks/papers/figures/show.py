@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.papers.contest import Experiment, Figure, PapersJob, PapersResult
-from benchmarks.papers.page import Table, render_papers
-from benchmarks.papers.printed import (
+from benchmarks.papers.figures.page import Table, render_papers
+from benchmarks.papers.figures.printed import (
     BESIDE,
     BULK,
     CLAIMS,
@@ -27,8 +27,8 @@ from benchmarks.papers.printed import (
     Printed,
     Value,
 )
-from benchmarks.papers.printed_gts import CLAIMS as GTS_CLAIMS
-from benchmarks.papers.printed_gts import PRINTED as GTS_PRINTED
+from benchmarks.papers.figures.printed_gts import CLAIMS as GTS_CLAIMS
+from benchmarks.papers.figures.printed_gts import PRINTED as GTS_PRINTED
 from benchmarks.papers.run import check_papers, run_experiments
 from dynstore.bench.reports.summary import format_ms
 

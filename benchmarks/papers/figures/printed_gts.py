@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.papers.printed import BULK, Claim, Printed, Value
+from benchmarks.papers.figures.printed import BULK, Claim, Printed, Value
 
 __all__ = ["CLAIMS", "PRINTED"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.papers.printed import ALL_UPDATES, PAPERS
+from benchmarks.papers.figures.printed import ALL_UPDATES, PAPERS
 from dynstore.bench.reports.report import page_style
 from dynstore.bench.reports.svg import line_chart
 

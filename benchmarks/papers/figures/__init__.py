@@ -1,0 +1,1 @@
+"""The figures that the papers print, and tables of ours beside them."""
