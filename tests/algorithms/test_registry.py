@@ -54,6 +54,9 @@ def test_records_say_where_the_kernels_are() -> None:
         kernels = [".".join(filter(None, (family, side, record.kernels))) for side in ("cpu", "cuda")]
         on_host, on_gpu = (set(importlib.import_module(module).__all__) for module in kernels)
         assert on_host & on_gpu, kernels
+        by_row = (ROOT / "algorithms" / record.family / "by_row.py").read_text(encoding="utf-8")
+        asked = f'kernels("{family}", "{record.kernels}")' if record.kernels else f'kernels("{family}")'
+        assert asked in by_row, "the record names other kernels than those that run"
         files = [*(ROOT / "algorithms" / record.family).glob("cuda*")]
         texts = [
             path.read_text(encoding="utf-8")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.papers import all_papers, show, slab_hash
+from benchmarks.papers import all_papers, slab_hash
 from benchmarks.papers import run as papers_run
 from benchmarks.papers.__main__ import main
 from benchmarks.papers.contest import CONTESTANTS, Contestant, Figure, PapersResult
 from benchmarks.papers.data import DATA_SETS
+from benchmarks.papers.figures import show
 from benchmarks.papers.figures.printed import (
     BESIDE,
     BULK,
