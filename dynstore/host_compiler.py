@@ -18,6 +18,7 @@ from typing import Any
 
 import numba
 from numba.core import event
+from numba.core import types as numba_types
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
@@ -31,10 +32,20 @@ _log = logging.getLogger("dynstore")
 _folder_lock = threading.Lock()
 
 
-def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
-    """Decorate a host kernel: Numba's ``njit``, with a cache that raises no errors."""
+def njit(
+    function: Callable[..., Any] | None = None, *, cache: bool = False, borrows: bool = False, **options: Any
+) -> Any:
+    """Decorate a host kernel: Numba's ``njit``, with a cache that raises no errors.
+
+    ``borrows``: a part of kernels that allocates nothing and returns no array, so no references have to be counted
+    there. Else each call adds to and takes from the count of each array atomically, unless LLVM sees that both cancel;
+    one ``if`` may be enough that it does not. Numba refuses allocations in such a function, and an array that is
+    returned raises TypeError when it is compiled.
+    """
     if function is None:
-        return partial(njit, cache=cache, **options)
+        return partial(njit, cache=cache, borrows=borrows, **options)
+    if borrows:
+        options["_nrt"] = False  # Numba's own way to say it; from 0.61 on, our lower bound, at least
     compiled = numba.njit(**options)(function)
     if cache and isinstance(compiled, CPUDispatcher):  # a plain function where NUMBA_DISABLE_JIT is set
         try:
@@ -47,12 +58,8 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Decorate a part of host kernels that is compiled into each; it allocates nothing, and owns no array.
-
-    So Numba counts no references there. Else each call adds to and takes from the count of each array atomically,
-    unless LLVM sees that both cancel; one ``if`` may be enough that it does not.
-    """
-    return njit(function, forceinline=True, _nrt=False)
+    """Decorate a part of host kernels that borrows, and is compiled into each."""
+    return njit(function, borrows=True, forceinline=True)
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
@@ -125,7 +132,24 @@ class _Listener(event.Listener):  # type: ignore[misc]
         if _is_ours(event):
             with ExitStack() as held:
                 held.push(self._held.blocks.pop())  # it was entered when the compilation began
-                compilations.end(event.data["dispatcher"].py_func, event.data["args"])
+                compiled, arguments = event.data["dispatcher"], event.data["args"]
+                compilations.end(compiled.py_func, arguments)
+                _check_borrowed(compiled, arguments)
+
+
+_types: Any = numba_types  # whose names mypy does not see
+_TUPLE, _NUMBERS = _types.BaseTuple, (_types.Number, _types.Boolean, _types.NoneType)
+
+
+def _check_borrowed(compiled: Any, arguments: Any) -> None:
+    """Refuse a function that borrows and returns an array: its caller would give back a reference that nobody took."""
+    found = compiled.overloads.get(tuple(arguments))
+    if compiled.targetoptions.get("_nrt", True) or found is None:
+        return
+    returned: Any = found.signature.return_type
+    parts = returned.types if isinstance(returned, _TUPLE) else (returned,)
+    if not all(isinstance(part, _NUMBERS) for part in parts):
+        raise TypeError(f"{compiled.py_func.__name__}: it borrows, and returns {returned}; wanted numbers")
 
 
 def _is_ours(event: Any) -> bool:

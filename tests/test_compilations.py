@@ -14,9 +14,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from numba.core import config
 from numba.core.caching import FunctionCache
+from numba.core.errors import TypingError
 
 from dynstore import compilations as module
 from dynstore.compilations import ANNOUNCEMENT, Compilations, Made, compilations
@@ -302,3 +304,37 @@ def test_ctrl_c_while_a_kernel_for_cuda_is_found_comes_when_it_is(how: str, monk
         assert after == [how]
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_part_of_kernels_that_borrows_counts_no_references() -> None:
+    """A caller keeps its arrays; what would allocate, or hand an array out, is refused."""
+
+    def counted(values: Any, at: int) -> int:
+        return int(values[at]) if values[at] > 0 else 0
+
+    def kernel_of(part: Any) -> Any:
+        def add_all(values: Any) -> int:
+            total = 0
+            for at in range(values.shape[0]):
+                total += part(values, at)
+            return total
+
+        add_all.__module__ = "dynstore.tests"
+        return njit(add_all)
+
+    def give(values: Any, at: int) -> Any:
+        return values
+
+    def allocate(values: Any, at: int) -> Any:
+        return np.empty(at)[0]
+
+    for function in (counted, give, allocate):
+        function.__module__ = "dynstore.tests"
+    values = np.arange(10)
+    kernel, before = kernel_of(njit(counted, borrows=True)), sys.getrefcount(values)
+    assert kernel(values) == 45
+    assert sys.getrefcount(values) == before
+    with pytest.raises(TypeError, match=r"give: it borrows, and returns array\(.*\); wanted numbers"):
+        njit(give, borrows=True)(values, 1)
+    with pytest.raises(TypingError, match="empty"):
+        njit(allocate, borrows=True)(values, 1)

@@ -23,6 +23,7 @@ import numpy as np
 
 EDGES, VERTICES = 200_000, 1 << 15
 BATCHES = {1: 400, 100: 400, 10_000: 60}  # rows, and how often they are inserted and deleted
+TRACKED = 1000  # rows that a tracked answer follows
 READS = 200
 CONFIDENCE = 0.95
 
@@ -65,6 +66,26 @@ def measure(device: Any) -> dict[str, float]:
             clock("neighbors", G.neighbors, int(rng.integers(VERTICES)))
         for _ in range(READS // 4 + 5):
             clock("bfs", dynstore.bfs, G, int(rng.integers(VERTICES)))
+        lengths = rng.integers(1, 100, EDGES).astype(np.float32)
+        H = dynstore.DynamicGraph(weighted=True, device=device)
+        H.insert_edges((*map(on_device, rng.integers(0, VERTICES, (2, EDGES), dtype=np.int32)), on_device(lengths)))
+        tracked = H.track("sssp", source=0)
+
+        def follow(batch: tuple[Any, ...]) -> None:
+            H.insert_edges(batch)
+            tracked.refresh()
+
+        for _ in range(READS // 4 + 5):
+            for rows, name, update in (
+                (max(BATCHES), f"insert_edges {max(BATCHES)}, weighted", H.insert_edges),
+                (TRACKED, f"insert_edges {TRACKED}, weighted, and the tracked sssp", follow),
+            ):
+                ends = map(on_device, rng.integers(0, VERTICES, (2, rows), dtype=np.int32))
+                batch = (*ends, on_device(lengths[:rows]))
+                tracked.refresh()
+                clock(name, update, batch)
+                H.delete_edges(batch[:2])
+            clock("sssp", dynstore.sssp, H, int(rng.integers(VERTICES)))
     finally:
         gc.enable()
     return {name: statistics.median(found[5:]) for name, found in times.items()}  # without what the first ones load

@@ -101,7 +101,7 @@ def d_count_bits(word):
     return np.int64(((word * np.uint32(0x01010101)) >> np.uint32(24)) & np.uint32(63))
 
 
-@njit
+@njit(borrows=True)
 def d_count_edges(valid, begin, end):
     """Return the number of slots with an edge from ``begin`` to ``end`` - 1."""
     count = 0
@@ -154,7 +154,7 @@ def k_choose_any(offsets, valid, rows, ends, replace, seed, places, slots):
         first += count
 
 
-@njit
+@njit(borrows=True)
 def d_draw(valid, begin, end, state, chosen):
     """Draw slots with an edge."""
     for j in range(chosen.shape[0]):
@@ -167,7 +167,7 @@ def d_draw(valid, begin, end, state, chosen):
         chosen[j] = slot
 
 
-@njit
+@njit(borrows=True)
 def d_draw_different(valid, begin, end, state, chosen):
     """Draw slots with an edge, no slot twice."""
     for j in range(chosen.shape[0]):
@@ -184,7 +184,7 @@ def d_draw_different(valid, begin, end, state, chosen):
         chosen[j] = slot
 
 
-@njit
+@njit(borrows=True)
 def d_select(valid, begin, degree, state, chosen):
     """Take each of ``degree`` edges with the probability that as many are chosen as are still wanted (Algorithm S).
 
@@ -233,7 +233,7 @@ def d_rank(values, records, slot):
     return values[records[slot] if records.shape[0] > 0 else slot]
 
 
-@njit
+@njit(borrows=True)
 def d_sift(values, records, chosen, root):
     """Move a heap's entry down to its place. On top is the lowest rank and, of equal ones, the last slot."""
     slot = chosen[root]
@@ -269,7 +269,7 @@ def k_number_keys(nodes, keys, cells, shift, numbers, new):
     return count
 
 
-@njit
+@njit(borrows=True)
 def d_find(cells, shift, key, number):
     """Return a key's number; one that is not there gets ``number``."""
     cell = np.int64((np.uint64(key) * STEP) >> shift)

@@ -115,7 +115,7 @@ def k_push_levels(slabs, heads, words, keys, sources, depth_limit, distances, pr
         first, last = last, end
 
 
-@njit
+@njit(borrows=True)
 def d_push_row(slabs, heads, words, keys, u, level, distances, predecessors, queue, end):
     """Reach the neighbours in a row; return the new end of the queue."""
     unreached, keep_parents = np.iinfo(distances.dtype).max, predecessors.shape[0] > 0

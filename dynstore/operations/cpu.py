@@ -20,7 +20,7 @@ __all__ = ["find_hops"]
 SORTED_SHARE = 64
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _latest(places, first, edge, key):
     """Return the place of an edge's last write before a timestamp, -1 if there is none; ``key``: of both."""
     latest = np.searchsorted(places[first[edge] :], key) + first[edge] - 1

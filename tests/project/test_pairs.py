@@ -27,7 +27,9 @@ def test_all_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "EDGES", 300)
     monkeypatch.setattr(pairs, "READS", 4)
     monkeypatch.setattr(pairs, "BATCHES", {1: 2, 20: 2})
+    monkeypatch.setattr(pairs, "TRACKED", 10)
     times = pairs.measure("cpu")
     calls = ["insert_edges 1", "delete_edges 1", "insert_edges 20", "delete_edges 20"]
-    assert list(times) == [*calls, "has_edges 100", "neighbors", "bfs"]
+    weighted = ["insert_edges 20, weighted", "insert_edges 10, weighted, and the tracked sssp", "sssp"]
+    assert list(times) == [*calls, "has_edges 100", "neighbors", "bfs", *weighted]
     assert min(times.values()) > 0

@@ -62,7 +62,7 @@ def k_mark_inserted(slots, before, marked):
             marked[slots[i] >> 5] |= np.uint32(1) << np.uint32(slots[i] & 31)
 
 
-@njit
+@njit(borrows=True)
 def d_find_slot(indices, low, high, wanted):
     """Return the first slot in [low, high) whose neighbour is not below ``wanted``, else ``high``."""
     while low < high:

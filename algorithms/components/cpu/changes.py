@@ -46,7 +46,7 @@ def unite_components(sides: tuple[GapCSR, ...], delta: Delta, lost: Array, label
     return labels, visits
 
 
-@njit
+@njit(borrows=True)
 def d_unite(parents, u, v):
     """Hook the larger root under the smaller."""
     first, second = d_find_root(parents, u), d_find_root(parents, v)

@@ -54,7 +54,7 @@ def k_hook_edges(offsets, indices, valid, parents):
         parents[v] = parents[parents[v]]
 
 
-@njit
+@njit(borrows=True)
 def d_find_root(parents, v):
     """Return the root of ``v``, halving the path to it."""
     while parents[v] != v:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["add_slots", "d_unite", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
-@njit
+@njit(borrows=True)
 def d_find_root(parents, v):
     """Return the root of ``v``, halving the path to it."""
     while parents[v] != v:
@@ -27,7 +27,7 @@ def d_find_root(parents, v):
     return v
 
 
-@njit
+@njit(borrows=True)
 def d_unite(parents, one, other):
     """Hook the larger root under the smaller."""
     first, second = d_find_root(parents, one), d_find_root(parents, other)

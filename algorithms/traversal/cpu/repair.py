@@ -18,7 +18,7 @@ import numpy as np
 
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.algorithms.traversal.cpu.search import d_sift_down, d_sift_up
-from dynstore.host_compiler import njit
+from dynstore.host_compiler import inlined, njit
 
 if TYPE_CHECKING:
     from dynstore.algorithms.costs import Budget
@@ -129,7 +129,7 @@ def invalidate(
     return lost
 
 
-@njit
+@inlined
 def d_find_parent(out, into, v, distances, both_ways, groups):
     """Return the smallest nearer neighbour that explains the distance of ``v``, else -1.
 
@@ -280,7 +280,7 @@ def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_wa
     return np.array(reached, dtype=out.indices.dtype), visits
 
 
-@njit
+@inlined
 def d_lower(heap, place, distances, size, v):
     """Move ``v``, whose distance has decreased, to its place in the heap; return the heap's size."""
     if place[v] < 0:
@@ -351,7 +351,7 @@ def k_refit(out, into, touched, src, dst, slots, distances, predecessors, both_w
     return tied, visits
 
 
-@njit
+@inlined
 def d_offer_parent(u, v, length, distances, predecessors):
     """Make the reached vertex ``u`` the parent of ``v`` if it is nearer, and smaller than the present parent."""
     if distances[u] + length != distances[v]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
-from dynstore.host_compiler import njit
+from dynstore.host_compiler import inlined, njit
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -113,7 +113,7 @@ def k_search_breadth_first(
         first, last = last, end
 
 
-@njit
+@njit(borrows=True)
 def d_step_top_down(offsets, indices, valid, level, distances, predecessors, queue, first, last):
     """Push the frontier ``queue[first:last]`` along its out-edges; return the new end of the queue."""
     unreached = np.iinfo(distances.dtype).max
@@ -137,7 +137,7 @@ def d_step_top_down(offsets, indices, valid, level, distances, predecessors, que
     return end
 
 
-@njit
+@njit(borrows=True)
 def d_step_bottom_up(in_offsets, in_indices, in_valid, level, distances, predecessors, queue, end):
     """Search a parent for every unreached vertex among its in-edges; return the new end of the queue."""
     unreached = np.iinfo(distances.dtype).max
@@ -222,7 +222,7 @@ def k_settle_by_distance(offsets, indices, weights, valid, source, limit, distan
                 predecessors[v] = u
 
 
-@njit
+@inlined
 def d_sift_up(heap, place, distances, hole, v):
     """Put ``v`` at ``hole`` of the 4-ary heap or above, past all farther parents."""
     while hole > 0:
@@ -236,7 +236,7 @@ def d_sift_up(heap, place, distances, hole, v):
     place[v] = hole
 
 
-@njit
+@inlined
 def d_sift_down(heap, place, distances, size, v):
     """Fill the hole at the root of a 4-ary heap of ``size`` with ``v`` or a nearer vertex."""
     hole = 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["d_find_pair", "sum_states"]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def d_find_pair(sorted_src, sorted_dst, u, v):
     """Return where a pair is among sorted ones, or would be."""
     low, high = 0, sorted_src.shape[0]

@@ -39,14 +39,14 @@ def d_open_pages(words, first, starts, ranges, layout):
     return Pages(words, first, starts, ranges, layout[0], layout[1], layout[2], layout[3])
 
 
-@njit
+@njit(borrows=True)
 def d_num_slots(pages, page):
     """Return the number of vertices of a page; 1 for a large page."""
     pid = pages.first + page
     return 1 if pages.ranges[pid] >= 0 else pages.starts[pid + 1] - pages.starts[pid]
 
 
-@njit
+@njit(borrows=True)
 def d_read_number(words, at, units):
     """Return a number, its lowest unit first."""
     value = np.int64(words[at])
@@ -55,13 +55,13 @@ def d_read_number(words, at, units):
     return value
 
 
-@njit
+@njit(borrows=True)
 def d_vertex_of(pages, page, slot):
     """Return a slot's vertex; VIDs are consecutive, so the RVT has it."""
     return pages.starts[pages.first + page] + slot
 
 
-@njit
+@njit(borrows=True)
 def d_find_list(pages, page, slot):
     """Return the unit at which a slot's neighbours begin, and how many there are on this page."""
     end = (page + 1) * pages.page_units
@@ -71,7 +71,7 @@ def d_find_list(pages, page, slot):
     return record + pages.size_units, d_read_number(pages.words, record, pages.size_units)
 
 
-@njit
+@njit(borrows=True)
 def d_read_neighbor(pages, begin, i):
     """Return the page of neighbour ``i`` of a record, and its vertex."""
     record = d_read_number(pages.words, begin + i * pages.id_units, pages.id_units)
@@ -79,14 +79,14 @@ def d_read_neighbor(pages, begin, i):
     return pid, pages.starts[pid] + (record >> pages.pid_bits)
 
 
-@njit
+@njit(borrows=True)
 def d_read_weight(pages, begin, size, i):
     """Return the weight of neighbour ``i`` of a record with ``size`` neighbours, float32."""
     at = begin + size * pages.id_units + i * pages.size_units
     return np.uint32(d_read_number(pages.words, at, pages.size_units)).view(np.float32)
 
 
-@njit
+@njit(borrows=True)
 def d_mark_pages(next_pages, pages, pid):
     """Set the bits of a vertex's page, and of its further large pages."""
     for each in range(pid, pid + max(pages.ranges[pid], 0) + 1):

@@ -80,7 +80,7 @@ def k_write_pages(first, last, pages, layout, capacity, starts, ranges, records,
                     at += size_units
 
 
-@njit
+@njit(borrows=True)
 def d_write(page, at, units, bits, value):
     """Write a number, its lowest unit first."""
     page[at] = value & ((1 << bits) - 1)

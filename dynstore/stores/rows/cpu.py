@@ -32,7 +32,7 @@ def _splice(old, old_offsets, rows, new, offsets, out):
     out[written:] = old[done:]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _mark(marks, rows):
     for i in range(rows.shape[0]):
         if rows[i] < marks.shape[0]:

@@ -36,7 +36,7 @@ __all__ = [
 TOUCH_AHEAD = 16
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _locate_one(ids, words, table, depth, starts, row, key):
     """Return the first slot in order of a row whose destination is not below ``key``, and its state."""
     if row >= starts.shape[0] - 1:
@@ -155,7 +155,7 @@ def append_first_keys(ids, table, depth, old_depth):
             ids[base_of(table, FIRST_DST, p) + p] = key
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _write_rows(starts, low, high, slot):
     """Set the start of the rows in (low, high] to a physical slot; if the first and last are right, all are."""
     if low < high and (starts[low + 1] != slot or starts[high] != slot):
@@ -163,7 +163,7 @@ def _write_rows(starts, low, high, slot):
             starts[row] = slot
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def spread(ids, words, weights, table, depth, starts, weighted, first, end, count, e_src, e_dst, e_weights, stamp):
     """Write ``count`` edges evenly over the segments [first, end) in order; gaps repeat the key before them.
 
@@ -205,7 +205,7 @@ def spread(ids, words, weights, table, depth, starts, weighted, first, end, coun
         _write_rows(starts, row, first_source_of(ids, table, p), p * 32)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _gather(ids, words, weights, table, depth, weighted, first, end, low, high, pending, places, new, scratch):
     """Merge the edges of segments [first, end) with pending keys; a key goes before slot ``places[key]``."""
     new_src, new_dst, new_weights = new
@@ -241,7 +241,7 @@ def _gather(ids, words, weights, table, depth, weighted, first, end, low, high, 
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _touch(ids, words, table, depth, starts, bounds, pending, new_src, first, end):
     """Read the data of each window's first segment, so that the cache misses of several windows overlap."""
     seen = np.int64(0)

@@ -42,7 +42,7 @@ def all_memory(dtype: Any) -> np.ndarray:
     return np.asarray(_AllMemory(np.dtype(dtype)))
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _level_of(p):
     """Return the level of a physical segment: its bit length."""
     word = np.uint32(p)
@@ -51,7 +51,7 @@ def _level_of(p):
     return count_bits(word)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def physical_of(i, depth):
     """Return the physical number of the i-th segment in order."""
     if i == 0:
@@ -60,7 +60,7 @@ def physical_of(i, depth):
     return (np.int64(1) << (depth - zeros - 1)) + (i >> (zeros + 1))
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def in_order_of(p, depth):
     """Return the number in order of a physical segment."""
     if p == 0:
@@ -69,7 +69,7 @@ def in_order_of(p, depth):
     return (2 * (p - (np.int64(1) << (level - 1))) + 1) << (depth - level)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def in_order_slot(start, depth):
     """Return the slot in order of a physical slot; for END, the one behind all slots."""
     if start == END:
@@ -77,26 +77,26 @@ def in_order_slot(start, depth):
     return (in_order_of(np.int64(start) >> 5, depth) << 5) + (start & 31)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def base_of(table, column, p):
     """Return the offset to add to a physical number, of a slot or a segment, to get the index of its item."""
     return table[column * MAX_LEVELS + _level_of(p)]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def word_of(words, table, p):
     """Return a segment's validity bits."""
     return np.uint32(words[base_of(table, VALID, p) + p])
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def first_source_of(ids, table, p):
     """Return the source of a segment's first key."""
     source = np.int64(ids[base_of(table, FIRST_SRC, p) + p])
     return source if source >= 0 else -1 - source
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def last_source_of(ids, table, p):
     """Return the source of a segment's last key; if never written, all its slots show its first key."""
     source = np.int64(ids[base_of(table, FIRST_SRC, p) + p])

@@ -17,13 +17,13 @@ __all__ = ["choose_bottom_up", "choose_top_down", "collect_windows", "count_befo
 NO_WINDOW = np.int8(-1)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _old_segment(i, growth):
     """Return the first present segment that, after the growth, does not come before segment i."""
     return (i + (np.int64(1) << growth) - 1) >> growth
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _count_edges(words, table, depth, growth, first, end):
     """Count the edges of the segments [first, end) in order."""
     count = 0
@@ -32,13 +32,13 @@ def _count_edges(words, table, depth, growth, first, end):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _limit_of(leaf, root, height, top):
     """Return the density limit of a layer; linear from the leaves to the root."""
     return leaf + (root - leaf) * height / top if top > 0 else root
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _mark(heights, run, low, high, height):
     """Make the runs [low, high) one window, led by ``run``; return the segments of the windows that it replaces."""
     covered = 0

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["search_batch"]
 
 
-@njit
+@njit(borrows=True)
 def d_passes(words, offsets, row, column):
     """Return whether the filter passes an edge."""
     place, bits = d_find_bits(offsets, row, column, words.shape[0])
     return offsets[row] < offsets[row + 1] and (words[place] & bits) == bits
 
 
-@njit
+@njit(borrows=True)
 def d_search_bases(bases, low, high, destination):
     """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none."""
     while low < high:
@@ -37,7 +37,7 @@ def d_search_bases(bases, low, high, destination):
     return low
 
 
-@njit
+@njit(borrows=True)
 def d_find_edge(heads, bases, marks, words, places, shift, page_bits, offsets, row, destination, held):
     """Return the slot of an edge, -1 if it is not there.
 

@@ -10,7 +10,7 @@ from dynstore.typing import Array
 __all__ = ["count_bits", "count_rows", "merge_leaves"]
 
 
-@njit
+@njit(borrows=True)
 def d_count_bits(word, end):
     """Return how many of the first ``end`` bits of a word are set."""
     count = 0
@@ -26,7 +26,7 @@ def k_count_bits(words, counts):
         counts[i] = d_count_bits(words[i], LEAF)
 
 
-@njit
+@njit(borrows=True)
 def d_count_to(valid, before, slot):
     """Return how many edges there are before a slot."""
     count, end = before[slot >> LEAF_BITS], slot & (LEAF - 1)

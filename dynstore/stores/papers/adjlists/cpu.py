@@ -20,7 +20,7 @@ __all__ = ["copy_rows", "count_room", "delete_keys", "insert_keys", "locate_keys
 MIN_ROOM = 4
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _room_for(length, growth):
     return max(MIN_ROOM, np.int64(length * growth)) if length > 0 else 0
 
@@ -43,7 +43,7 @@ def _locate(starts, lengths, num_rows, pool, src, dst, positions, found):
         positions[i], found[i] = low, known
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _end_of_run(src, first):
     end = first + 1
     while end < src.shape[0] and src[end] == src[first]:
@@ -92,7 +92,7 @@ def _copy_rows(starts, lengths, pool, weights, rooms, new_starts, new_pool, new_
     return tail
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _shift(column, start, end, by):
     for i in range(end - 1, start - 1, -1):
         column[i + by] = column[i]

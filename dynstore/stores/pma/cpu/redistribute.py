@@ -87,7 +87,7 @@ def count_zeros(word):
     return count_bits((word & (~word + np.uint32(1))) - np.uint32(1))
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def write_rows(offsets, low, high, slot):
     """Let the rows in (low, high], at least one, start at ``slot``; rows are written in ascending order.
 
@@ -101,7 +101,7 @@ def write_rows(offsets, low, high, slot):
             offsets[row] = slot
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", borrows=True)
 def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_src, some_dst, some_weights):
     """Write ``count`` elements evenly over the slots [first, end), gaps repeating the key before them.
 
@@ -174,7 +174,7 @@ def clear_located(valid, positions, states):
             valid[positions[i] >> 5] &= ~(np.uint32(1) << np.uint32(positions[i] & 31))
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _gather(src, dst, weights, valid, first, end, t_src, t_dst, t_weights, count):
     """Append the edges in slots [first, end) to scratch; a gap is overwritten by what comes next."""
     weighted = weights.shape[0] > 0
@@ -187,7 +187,7 @@ def _gather(src, dst, weights, valid, first, end, t_src, t_dst, t_weights, count
     return np.int64(place)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
     """Insert an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
 

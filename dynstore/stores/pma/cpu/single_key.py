@@ -10,7 +10,7 @@ from dynstore.stores.pma.cpu.redistribute import write_rows
 __all__ = ["find_place", "respread"]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def find_place(offsets, dst, row, key):
     """Return the first slot of a row whose key is not below ``key``, else where the next row starts."""
     low, high = np.int64(offsets[row]), np.int64(offsets[row + 1])
@@ -23,7 +23,7 @@ def find_place(offsets, dst, row, key):
     return low
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def respread(src, dst, weights, valid, offsets, first, end, inserting, row, key, weight):
     """Redistribute the edges in the slots [first, end), with a new one if ``inserting``; needs no other memory.
 

@@ -29,7 +29,7 @@ def _bucket(key, buckets):
     return ((bits ^ (bits >> 15)) * buckets) >> 32
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _take_slab(unused, state):
     if state[FREE] > 0:
         state[FREE] -= 1
@@ -38,7 +38,7 @@ def _take_slab(unused, state):
     return state[USED] - 1
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _flush(slabs, unused, state, words, slab, keep):
     """Empty a chain and return its slabs to the pool; the base slab is kept with ``keep``."""
     while slab != END:
@@ -51,7 +51,7 @@ def _flush(slabs, unused, state, words, slab, keep):
         slab = following
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _append(slabs, heads, unused, state, words, keys, reuse, head, bucket, key):
     """Write an absent key at the first free place of its chain, which is extended if full; return the place."""
     if heads[head + FIRST] == END:
@@ -93,7 +93,7 @@ def _rehash(slabs, heads, unused, state, words, keys, weight_words, rows, firsts
             _flush(slabs, unused, state, words, np.int64(base), False)
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _gather(slabs, heads, words, keys, weight_words, rows, starts, src, dst, weights):
     for r in range(rows.shape[0]):
         head, out = HEAD_WORDS * rows[r], starts[r]

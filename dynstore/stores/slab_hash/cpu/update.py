@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _find(slabs, heads, words, keys, src, dst, places):
     """Walk the chain of each edge up to its key, or to the chain's end."""
     num_rows = heads.shape[0] // HEAD_WORDS
@@ -54,7 +54,7 @@ def _find(slabs, heads, words, keys, src, dst, places):
                     break
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _measure(slabs, words, keys, slab, reuse):
     """Return the number of slabs of a chain, and the number of keys that still fit into them."""
     length, room = np.int64(0), np.int64(0)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["merge_in", "merge_out", "shift_offsets"]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _copy(source, start, end, target, to, shift):
     """Copy source[start:end] plus ``shift`` to target[to:]; slices indexed from 0 are vectorized."""
     taken, written = source[start:end], target[to : to + end - start]

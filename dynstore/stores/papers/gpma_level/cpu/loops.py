@@ -10,7 +10,7 @@ from dynstore.stores.pma.cpu.redistribute import count_bits
 __all__ = ["choose_levels", "find_places"]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _fits(valid, all_leaves, tombstone_leaves, first, end, limit, inserting):
     """Return whether the leaves [first, end) stay within the limit, updates placed at lower heights included."""
     count = 0

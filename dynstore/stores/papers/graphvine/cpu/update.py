@@ -67,7 +67,7 @@ class Removal:
     num_entries: int
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _walk(children, root, number):
     """Return a row's block by its number in level order; the binary digits after the first are the path, 0 is left."""
     step = 1
@@ -81,7 +81,7 @@ def _walk(children, root, number):
     return block
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _end_of_run(src, first):
     end = first + 1
     while end < src.shape[0] and src[end] == src[first]:
@@ -89,7 +89,7 @@ def _end_of_run(src, first):
     return end
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _find(src, dst, num_rows, size, written, roots, children, pool, places, numbers):
     """Compare each entry of the affected rows with the row's sorted keys."""
     places[:] = -1
@@ -116,7 +116,7 @@ def _find(src, dst, num_rows, size, written, roots, children, pool, places, numb
         first = end
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _blocks_for(entries, size):
     return (entries + size - 1) // size
 
@@ -135,7 +135,7 @@ def _count_appended(src, places, num_rows, size, written):
     return num_new, num_blocks
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _append(
     src, dst, new_weights, places, add, size, degrees, written, roots, lasts, children, pool, weights, queue, front
 ):
@@ -168,7 +168,7 @@ def _append(
         first = end
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _kept_entries(length, degree, found, compacting):
     """Return the number of entries that a row uses after a deletion."""
     if compacting:

@@ -12,7 +12,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT
 __all__ = ["delete_keys", "insert_keys"]
 
 
-@njit(cache=True)
+@njit(cache=True, borrows=True)
 def _widen(valid, num_leaves, leaf, height, first, end, count):
     """Return the bounds of a leaf's ancestor, and its number of edges, from those of the child."""
     wider_first = (leaf >> height) << height
