@@ -117,7 +117,8 @@ def add(copy: Path) -> None:
 
 def changed_files(copy: Path) -> list[str]:
     """Return what differs from the tree, as paths from its root."""
-    paths = [path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    found = (path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file())
+    paths = [path for path in found if "__pycache__" not in path.parts]  # compiled, where the copy has run before
     return [
         str(path)
         for path in paths

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore import DynamicGraph
+from dynstore import DynamicGraph, stores
 from dynstore.errors import InputError, SavedGraphError
 from dynstore.stores import get_store
 from dynstore.stores.merge.store import MergeStore
@@ -67,6 +67,12 @@ def test_an_installed_package_brings_a_store(site: Path, tmp_path: Path) -> None
 
 class MineStore(MergeStore):
     name = "mine"
+
+
+@pytest.fixture(autouse=True)
+def passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test of this process knows the classes that are passed here."""
+    monkeypatch.setattr(stores, "_passed", {})
 
 
 def test_a_class_is_a_store(backend_name: str, tmp_path: Path, rng: np.random.Generator) -> None:
