@@ -19,6 +19,7 @@ from dynstore.adapters.tables.columns import kept_ids
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 
 if TYPE_CHECKING:
     from dynstore.typing import Array
@@ -52,6 +53,7 @@ def as_nx_cugraph(G: DynamicGraph) -> Any:
     """
     if not isinstance(G, DynamicGraph):
         raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+    refuse_multigraph(CALLER, G)
     if G.number_of_vertices() > np.iinfo(INDEX).max:
         raise InputError(f"{CALLER}: G has {G.number_of_vertices()} vertices; nx-cugraph takes at most 2^31 - 1")
     shown: Any = object.__new__(_live_types()[G.is_directed()])

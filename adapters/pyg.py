@@ -12,6 +12,7 @@ from dynstore.algorithms.sampling.hops import Fanout, Ranks, sample_hops
 from dynstore.arguments import check_count, check_flag, check_integer, check_name
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.locks import Lock
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class LiveSampler:
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+        refuse_multigraph(CALLER, G)
         check_name(CALLER, "strategy", strategy, STRATEGIES)
         replace, self.disjoint = check_flag(CALLER, "replace", replace), check_flag(CALLER, "disjoint", disjoint)
         largest = strategy == "last"

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name, unknown_parameters
 from dynstore.graph.core import GraphCore
+from dynstore.lookup import provided
 
 if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
@@ -124,6 +125,9 @@ class Algorithm:
         An unweighted graph is refused with :class:`~dynstore.errors.UnweightedGraphError`.
     uses_in_edges : bool
         A directed graph gets its second orientation with the first call and keeps it from then on.
+    parallel : {"", "sum", "min"}
+        What parallel edges of a multigraph are to it: their weights are added, or without weights they are counted; the
+        lightest counts; "": they are one edge.
     """
 
     name: str
@@ -145,6 +149,7 @@ class Algorithm:
     needs_undirected: bool = False
     needs_weights: bool = False
     uses_in_edges: bool = False
+    parallel: Literal["", "sum", "min"] = ""
 
     def check_parameters(self, given: Mapping[str, Any], caller: str | None = None) -> None:
         """Refuse names that are no parameters of the function."""
@@ -163,6 +168,15 @@ class Algorithm:
                 f"{self.name}: requires the input graph to be weighted; got DynamicGraph(weighted=False). "
                 "For paths in an unweighted graph use bfs"
             )
+
+    def pairs_of(self, G: Any) -> Any:
+        """Return what the algorithm runs on: the graph, or that of the pairs of a multigraph."""
+        if not G.core.shows_events:
+            return G
+        aggregate: str | None = "min" if self.parallel == "min" else "sum"
+        if not G.is_weighted():
+            aggregate = "count" if self.parallel == "sum" else None
+        return provided("simple").simple_graph(G, aggregate)
 
     def suits(self, directed: bool, weighted: bool) -> bool:
         """Whether graphs of this kind are supported."""
@@ -187,7 +201,7 @@ def algorithm(
             if kwargs:
                 record.check_parameters(kwargs)
             note_call(G, Call(name, "own kernel", G.version, SLOTS))
-            return function(G, *args, **kwargs)
+            return function(record.pairs_of(G), *args, **kwargs)
 
         family = function.__module__.split(".")[-2]
         record = Algorithm(name, family, checked, parameters, asks, paper, columns, compute, **properties)

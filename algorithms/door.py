@@ -103,7 +103,9 @@ def compute_rows(G: AnyGraph, name: str, *inputs: Any, **options: Any) -> Any:
 
     The caller has checked that the graph is of a kind that the algorithm supports.
     """
-    return ALGORITHMS[name].compute(G, *inputs, **options)
+    record = ALGORITHMS[name]
+    pairs = record.pairs_of(G) if G.core.shows_events else G
+    return record.compute(pairs, *inputs, **options)
 
 
 def find_rows(G: AnyGraph, name: str, **params: Any) -> Any:

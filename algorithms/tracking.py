@@ -383,6 +383,7 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     record = find_algorithm(name)
     record.check(G)
     record.check_parameters(params, f"track: {name}")
+    G = record.pairs_of(G)
     monitor = Monitor(G, name, _answer_class(name)(G, **params))
     keep_monitor(G, monitor)
     return monitor

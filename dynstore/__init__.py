@@ -20,6 +20,7 @@ _HOMES = {
     "OperationResults": "dynstore.operations.results",
     "PinnedGraph": "dynstore.graph",
     "ReorderReport": "dynstore.typing",
+    "SimpleGraph": "dynstore.graph.events.simple",
     "SlideReport": "dynstore.windows.moves",
     "Stream": "dynstore.streams.stream",
     "UpdateReport": "dynstore.typing",
@@ -34,10 +35,12 @@ provide(
     {
         "arrow": "dynstore.adapters.tables.arrow",
         "cudf": "dynstore.adapters.tables.cudf",
+        "events": "dynstore.graph.events.views",
         "hops": "dynstore.algorithms.traversal.hops",
         "networkx": "dynstore.adapters.networkx.exchange",
         "pandas": "dynstore.adapters.tables.columns",
         "scipy": "dynstore.adapters.tables.scipy",
+        "simple": "dynstore.graph.events.simple",
         "strings": "dynstore.adapters.tables.strings",
         "tracking": "dynstore.algorithms.tracking",
     }

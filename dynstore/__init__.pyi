@@ -18,6 +18,7 @@ from dynstore.graph import DynamicGraph as DynamicGraph
 from dynstore.graph import GraphView as GraphView
 from dynstore.graph import PinnedGraph as PinnedGraph
 from dynstore.graph import load as load
+from dynstore.graph.events.simple import SimpleGraph as SimpleGraph
 from dynstore.operations.results import Operation as Operation
 from dynstore.operations.results import OperationResults as OperationResults
 from dynstore.snapshot import GapCSR as GapCSR

@@ -79,6 +79,8 @@ class UpdateReport(NamedTuple):
         Edges that were deleted because their last time was too old; ``deleted`` does not count them.
     late : int
         Rows of the batch that were ignored because their time was too old.
+    first_id : int or None
+        In a multigraph, the id of the first row, from which ids were counted up; None if the user gave ids.
     """
 
     inserted: int = 0
@@ -90,6 +92,7 @@ class UpdateReport(NamedTuple):
     path: Path = "in-place"
     expired: int = 0
     late: int = 0
+    first_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

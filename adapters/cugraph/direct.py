@@ -24,6 +24,7 @@ from dynstore.adapters.cugraph.shown import is_integer, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import last_call, note_call
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.input.frames import make_cudf_frame
 
 __all__ = ["behind", "route", "thread_handle"]
@@ -35,6 +36,8 @@ _own = threading.local()
 def behind(value: Any) -> DynamicGraph | None:
     """Return the DynamicGraph that is the value, or that a live graph shows; None for anything else."""
     if isinstance(value, DynamicGraph):
+        if value.core.shows_events:
+            refuse_multigraph(CALLER, value)
         return value
     live = getattr(value, "_Impl", None)
     if type(value) is not require(CALLER, "cugraph").Graph or not isinstance(live, LiveGraph):

@@ -14,6 +14,7 @@ from dynstore.adapters.cugraph.names import ColumnNames
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputTypeError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 
 __all__ = ["as_cugraph"]
 
@@ -47,6 +48,7 @@ def as_cugraph(
     """
     if not isinstance(G, DynamicGraph):
         raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+    refuse_multigraph(CALLER, G)
     cugraph = require(CALLER, "cugraph")
     graph = cugraph.Graph(directed=G.is_directed())
     live = live_graph_type()(graph.graph_properties)

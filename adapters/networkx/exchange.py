@@ -95,10 +95,10 @@ def to_networkx(G: DynamicGraph) -> Any:
 
     Returns
     -------
-    networkx.Graph or networkx.DiGraph
+    networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
         A copy, by whether ``G`` is directed. Nodes are Python ints or strings, in the order of ``G.vertex_ids()``,
         isolated ones included. The weights of a weighted graph are floats in the edge attribute "weight";
-        extra columns are attributes of their names.
+        extra columns are attributes of their names. Edges of a multigraph have their ids as keys.
 
     Raises
     ------
@@ -107,10 +107,13 @@ def to_networkx(G: DynamicGraph) -> Any:
     """
     networkx = require("to_networkx", "networkx")
     to_host = G.core.backend.to_host
-    graph = networkx.DiGraph() if G.is_directed() else networkx.Graph()
+    kinds = (networkx.Graph, networkx.DiGraph, networkx.MultiGraph, networkx.MultiDiGraph)
+    graph = kinds[G.is_directed() + 2 * G.is_multigraph()]()
     graph.add_nodes_from(_listed(to_host, G.vertex_ids()))
     columns = {name: _listed(to_host, column) for name, column in G.edge_columns().items()}
-    ends = columns.pop("source"), columns.pop("destination")
+    ends: tuple[list[Any], ...] = (columns.pop("source"), columns.pop("destination"))
+    if G.is_multigraph():
+        ends = *ends, columns.pop("edge_id")  # the keys of edges
     if columns:
         values = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         graph.add_edges_from(zip(*ends, values, strict=True))

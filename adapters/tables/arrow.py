@@ -43,7 +43,7 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
         Without pyarrow.
     """
     pyarrow = require("to_arrow", "pyarrow")
-    if compact:
+    if compact or G.is_multigraph():  # edges of a multigraph are no slots
         packed = {name: pyarrow.array(to_host(G, array)) for name, array in G.edge_columns().items()}
         return pyarrow.table(packed, metadata={MARK: describe_origin(G)})
     columns, valid, num_gaps = gapped_columns(G)

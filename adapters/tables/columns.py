@@ -101,7 +101,7 @@ def describe_origin(G: DynamicGraph) -> str:
     dtypes = {name: dtype.name for name, dtype in G.edge_dtypes.items()}
     timestamps = None if G.timestamps is None else dtypes.pop("time")
     own = G.is_directed(), G.is_renumbered(), G.vertex_dtype.name, G.weight_dtype.name
-    values = *own, dtypes or None, timestamps
+    values = *own, dtypes or None, timestamps, G.is_multigraph()
     num_vertices = 0 if G.is_renumbered() else G.number_of_vertices()
     return json.dumps({**dict(zip(OPTIONS, values, strict=True)), "num_vertices": num_vertices})
 

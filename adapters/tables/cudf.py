@@ -66,6 +66,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
             f"to_cudf: the graph is on {G.device!r}; wanted 'cuda'. "
             "cudf.DataFrame.from_arrow(G.to_arrow(compact=True)) copies its edges to the GPU"
         )
+    compact = compact or G.is_multigraph()  # edges of a multigraph are no slots
     rows = G.number_of_edges() if compact else G.snapshot().num_slots
     if rows > MAX_ROWS:
         hint = "" if compact else "; to_cudf(compact=True) leaves the gaps out"

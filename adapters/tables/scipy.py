@@ -26,7 +26,8 @@ def to_scipy(G: DynamicGraph) -> Any:
     scipy.sparse.csr_array, shape (V, V)
         A copy without gaps: entry (u, v) is the weight of the edge from u to v, in the weight dtype; 1 in an unweighted
         graph. An undirected graph gives a symmetric matrix. Rows are sorted; an edge of weight 0 is an explicit zero.
-        With ``renumber=True``, row i is the vertex ``G.vertex_ids()[i]``.
+        With ``renumber=True``, row i is the vertex ``G.vertex_ids()[i]``. An entry of a multigraph is the sum of the
+        weights of its pair; in one without weights, the number of its edges.
 
     Raises
     ------
@@ -120,7 +121,7 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
 
 
 def _packed(G: DynamicGraph) -> tuple[Array, Array, Array]:
-    csr = G.snapshot().compact()
+    csr = (G.simple() if G.is_multigraph() else G).snapshot().compact()
     data = csr.weights
     if data is None:
         data = G.core.backend.empty(csr.num_edges, G.weight_dtype)

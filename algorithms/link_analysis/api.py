@@ -55,6 +55,7 @@ def pagerank(
 
 @algorithm(
     asks="how important is each vertex?",
+    parallel="sum",
     paper="Page, Brin, Motwani, Winograd: The PageRank Citation Ranking, Stanford InfoLab 1999",
     columns={"vertex": "vertex", "pagerank": "weight"},
     read=read_pagerank,

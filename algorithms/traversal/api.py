@@ -115,6 +115,7 @@ def bfs(
 
 @algorithm(
     asks="how long is the shortest path to each vertex, by weight?",
+    parallel="min",
     paper="Dijkstra: A Note on Two Problems in Connexion with Graphs, Numerische Mathematik 1959",
     columns={"distance": "weight", "vertex": "vertex", "predecessor": "vertex"},
     read=read_sssp,

@@ -117,6 +117,7 @@ def warmup_steps(device: str = "auto") -> Iterator[WarmupStep]:
             yield WarmupStep(f"algorithms: {kind}", partial(_count, make, _Example.compute))
             yield WarmupStep(f"tracked answers: {kind}", partial(_count, make, _Example.track))
             yield WarmupStep(f"windows: {kind}", partial(_count, make, _Example.slide))
+            yield WarmupStep(f"multigraphs: {kind}", partial(_count, make, _Example.keep_events))
     yield WarmupStep("text", _scan_text)
     if backend.name == "cuda" and importlib.util.find_spec("cugraph") is not None:
         yield from _drop_in_steps(BUILT["cuda"])
@@ -227,6 +228,9 @@ class _Example:
         self.build()
         self.num_vertices *= 2  # rows of many new vertices need other memory: a large batch is then searched by rows
         graph.insert_edges(self.batch(self.sizes[-1]))
+        kept = graph.snapshot().export(), graph.snapshot(transposed=True).export()
+        graph.insert_edges(self.batch(self.sizes[-1] // 100))  # planned, and not sorted before: an export has the slots
+        del kept
         for size in self.sizes:
             edges = self.read_only_batch(size)
             graph.insert_edges(edges)
@@ -282,6 +286,29 @@ class _Example:
                 times = np.arange(newest, newest + size) - size // 3  # some rows are late
                 window.slide(edges if keep != "count" else edges[:2], time=times if by == "time" else None)
                 newest += size
+
+    def keep_events(self) -> None:
+        """Insert into a multigraph with times, delete by id, by pair and by time, and look at parts of it."""
+        given: Any = self.graph.core.backend.name
+        options: Any = {"directed": self.graph.is_directed(), "weighted": self.graph.is_weighted(), "device": given}
+        graph, newest = DynamicGraph(multigraph=True, timestamps="int64", **options), 0
+        asarray = graph.core.backend.asarray
+        for size in (*self.sizes, self.built, *self.sizes):
+            rows = *self.batch(size), asarray(np.arange(newest, newest + size))
+            ids = asarray(self.rng.permutation(size) + 2 * newest)
+            graph.insert_edges(rows, edge_id=ids)
+            graph.update(insert=rows, expire_before=newest // 2, edge_ids=ids[: size // 2])
+            graph.delete_edges(rows[:2], which="oldest")
+            newest += size
+        totals = graph.simple()
+        for shown in (graph, graph.window(newest // 4, newest // 2), graph.where(time=[newest - 1]), graph.pin()):
+            shown.simple().edge_table()
+            shown.edge_table()
+        totals.track("pagerank").result()
+        graph.events_of(0, direction="both")
+        for name in ("min", "last") if graph.is_weighted() else ():
+            graph.simple(name).edge_table()
+        graph.copy().clear()
 
     def track(self) -> None:
         """Follow every answer that suits the graph through updates of all sizes."""

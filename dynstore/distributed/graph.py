@@ -99,6 +99,10 @@ class ShardedGraph(ReadableGraph):
             _refuse(comm, options)
             capacity = check_count("ShardedGraph", "capacity", options.get("capacity"))
             options["capacity"] = -(-(capacity or 0) * (1 if self._directed else 2) // comm.size)
+            if options.get("multigraph"):
+                raise InputError(
+                    "ShardedGraph: multigraph is True; ranks do not share one yet. Wanted multigraph=False"
+                )
             self.shard = DynamicGraph(directed=True, **{**options, "device": comm.device})
             own = {**self.shard.core.options(), "directed": self._directed, "partition": partition}
             call.expect_alike(**own)

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.durable.checking import BOUNDS, INSERTED, NAMES, VERTICES, check_change, check_numbers, is_exchange
+from dynstore.durable.checking import (
+    BOUNDS,
+    EDGE_IDS,
+    INSERTED,
+    NAMES,
+    OPTIONAL,
+    VERTICES,
+    check_change,
+    check_numbers,
+    is_exchange,
+)
 from dynstore.durable.records import LoggedUpdate
 from dynstore.errors import InputError
 from dynstore.graph.core import EXTRA as EDGE
+from dynstore.graph.events.reading import open_rows, read_edge_ids
 from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import Request, with_weights
 from dynstore.graph.recording import record, take_extra_columns
@@ -19,6 +30,7 @@ from dynstore.graph.records import WEIGHT
 from dynstore.ids.base import RenumberingPlan
 from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import EdgeColumns, read_numbers
+from dynstore.input.extra_columns import read_values
 from dynstore.input.forms import check_names, on_gpu, open_edges, split_columns
 from dynstore.input.times import read_time
 
@@ -30,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["as_change", "exchange_as_change", "make_change"]
 
 ENDS = ("source", "destination", None)
-INT32 = np.iinfo(np.int32)
+INT32, INT64 = np.iinfo(np.int32), np.dtype(np.int64)
 
 
 def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple[LoggedUpdate, dict[str, Any]]:
@@ -60,6 +72,14 @@ def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple
         if name in INSERTED and value is not None:
             inserted = INSERTED[name] and kind != "delete_edges"
             arguments |= _read_edges(graph, change, name, given, inserted)
+        elif name in EDGE_IDS:
+            if arguments[name] is not None:  # those of a frame's column were read with the frame
+                arguments[name] = read_values(kind, graph.core.backend, name, arguments[name], INT64)
+                change.columns[name] = graph.core.backend.to_host(arguments[name])
+                change.rows += len(arguments[name]) if name == "edge_ids" else 0
+        elif name in OPTIONAL:
+            if value != OPTIONAL[name]:
+                change.arguments[name] = value
         elif name == "ids":
             change.columns[name] = _read_ids(graph, kind, name, value)
             change.rows = len(change.columns[name])
@@ -103,7 +123,11 @@ def _read_edges(
     caller = change.kind
     names = given["source"], given["destination"], given.get("weight") if inserted else None
     check_names(caller, names)
-    edges, extra = on_gpu(graph.core.backend, given[argument]), None
+    edges, extra, more = on_gpu(graph.core.backend, given[argument]), None, {}
+    core: Any = graph.core
+    if inserted and core.shows_events:
+        edges = open_rows(core, caller, edges, given.get("time"))
+        more["edge_id"] = read_edge_ids(core, caller, edges, given.get("edge_id"))
     if inserted:
         edges, extra = take_extra_columns(graph.core, caller, edges, names, given.get("time"))
     edges = open_edges(caller, edges)
@@ -120,8 +144,10 @@ def _read_edges(
     change.columns |= {f"{argument}.{name}": array for name, array in read.items()}
     change.rows += len(src)
     if not extra or not isinstance(edges, tuple):
-        return {argument: edges}
-    return {argument: (*edges, *extra.values()), **({"time": None} if "time" in given else {})}  # times come last
+        return {argument: edges, **more}
+    if "time" in given:
+        more["time"] = None  # times come last
+    return {argument: (*edges, *extra.values()), **more}
 
 
 def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.ndarray:

@@ -22,12 +22,26 @@ from dynstore.graph.records import WEIGHT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BOUNDS", "INSERTED", "NAMES", "VERTICES", "check_change", "check_numbers", "is_exchange"]
+__all__ = [
+    "BOUNDS",
+    "EDGE_IDS",
+    "INSERTED",
+    "NAMES",
+    "OPTIONAL",
+    "VERTICES",
+    "check_change",
+    "check_numbers",
+    "is_exchange",
+]
 
 # The arguments that are batches of edges, and whether these are inserted.
 INSERTED = {"edges": True, "insert": True, "delete": False}
 # Those that name a frame's columns, or are one.
 NAMES = ("source", "destination", "weight", "time")
+# Those that are ids of edges of a multigraph: of rows that come, of edges that leave.
+EDGE_IDS = ("edge_id", "edge_ids")
+# Those that are logged only if they are not these; logs of before they were have none.
+OPTIONAL: dict[str, Any] = {"which": "all"}
 # Those that are times; they are there if they are not None.
 BOUNDS = ("before", "expire_before")
 # Of an exchange that names no new ids: V afterwards.
@@ -60,19 +74,23 @@ def check_change(graph: DynamicGraph, change: LoggedUpdate) -> None:
     if change.kind in EXCHANGES:
         raise RecordError(f"a {change.kind} has row numbers to exchange; it has the columns {_listed(change.columns)}")
     parameters = _parameters(change.kind)
-    plain = [name for name in parameters if name not in INSERTED and name not in NAMES and name != "ids"]
+    columns = (*INSERTED, *NAMES, *EDGE_IDS, "ids")
+    plain = [name for name in parameters if name not in columns]
     for name in change.arguments:
         if name not in plain:
             raise RecordError(f"it has the argument {shown(name)}; a {change.kind} has {_listed(plain)}")
     for name in plain:
-        if name not in change.arguments and name not in BOUNDS:
+        if name not in change.arguments and name not in BOUNDS and name not in OPTIONAL:
             raise RecordError(f"it has no argument {name!r}, which a {change.kind} has")
     wanted, sources = [], []
     for argument in parameters:
         if argument == "ids":
             wanted.append("ids")
             sources.append("ids")
-        elif f"{argument}.source" in change.columns or argument == "edges":
+        elif argument in EDGE_IDS and argument in change.columns:
+            wanted.append(argument)
+            sources += ["edge_ids"] if argument == "edge_ids" else []
+        elif f"{argument}.source" in change.columns or (argument == "edges" and "edge_ids" not in change.columns):
             wanted += _batch_columns(graph, change, argument)
             sources.append(f"{argument}.source")
     if list(change.columns) != wanted:
@@ -99,6 +117,10 @@ def _check_rows(change: LoggedUpdate, rows: int) -> None:
 
 def _check_dtype(graph: DynamicGraph, name: str, array: np.ndarray) -> None:
     column = name.partition(".")[2]
+    if name in EDGE_IDS:
+        if array.dtype != np.int64:
+            raise RecordError(f"`{name}` is {array.dtype}; wanted int64")
+        return
     if column in ("", *ENDS):
         if array.dtype.kind not in "iuO":
             raise RecordError(f"`{name}` is {array.dtype}; wanted integers or strings")

@@ -48,6 +48,7 @@ __all__ = ["Database", "open_database"]
 
 R = TypeVar("R")
 # Updates that change nothing of the graph before they call `Transaction.await_record`.
+FREE = ("device", "frames", "capacity", "first_edge_id")  # options that need not be those of the folder
 PLANNED = ("insert_edges", "delete_edges", "update", "expire", "slide", "apply")
 _log = logging.getLogger("dynstore")
 
@@ -200,7 +201,7 @@ class Database:
         restored = restore("open", self.path, self._manifest, self._device, frames)
         own, wanted = restored.graph.core.options(), empty.core.options()
         for name in graph_options:
-            if name not in ("device", "frames", "capacity") and not _same(own.get(name), wanted.get(name)):
+            if name not in FREE and not _same(own.get(name), wanted.get(name)):
                 raise InputError(
                     f"open: the graph in {str(self.path)!r} has {name}={own.get(name)!r}; got {wanted.get(name)!r}"
                 )

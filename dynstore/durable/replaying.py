@@ -68,7 +68,7 @@ class _Replay:
         self._refused: tuple[LogEntry, str] | None = None
 
     def run(self, entries: Iterable[LogEntry]) -> Replayed:
-        records, size, position, before, times = 0, 0, None, None, self.graph.core.records
+        records, size, position, before, times = 0, 0, None, None, self.graph.core.time_unit
         if times is not None:
             times.dated = False  # the log has numbers for date-times
         for entry in entries:
@@ -81,8 +81,8 @@ class _Replay:
             records, size, before = records + 1, size + entry.end - entry.start, position
             position = entry.change.position or position
         self._make()
-        if self.graph.core.records is not None:
-            self.graph.core.records.guess_dated()
+        if times is not None:
+            times.guess_dated()
         if self._refused is None:
             return Replayed(records, position, None, size)
         return Replayed(records - 1, before, self._refused[0], size)

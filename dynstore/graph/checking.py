@@ -11,6 +11,7 @@ import numpy as np
 
 from dynstore.errors import type_name
 from dynstore.graph.core import EXTRA, GraphState
+from dynstore.graph.events.layout import ID as EVENT_ID
 from dynstore.graph.records import TIME, WEIGHT
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def check_state(state: GraphState) -> None:
     _check_counts(state)
     _check_lengths(state)
     _check_edges(options, columns, state.num_vertices)
-    if not options["directed"]:
+    if options.get("multigraph"):
+        _check_events(columns)
+    elif not options["directed"]:
         _check_ways_back(options, columns, state.num_vertices)
     _check_ids(columns)
 
@@ -104,7 +107,8 @@ def _check_counts(state: GraphState) -> None:
 
 def _extra_dtypes(options: Mapping[str, Any]) -> dict[str, Any]:
     times = {TIME: options["timestamps"]} if options.get("timestamps") else {}
-    return {**options.get("edge_columns", {}), **times}
+    ids = {EVENT_ID: "int64"} if options.get("multigraph") else {}
+    return {**options.get("edge_columns", {}), **times, **ids}
 
 
 def _check_lengths(state: GraphState) -> None:
@@ -134,13 +138,15 @@ def _check_edges(options: Mapping[str, Any], columns: Mapping[str, np.ndarray], 
             raise ValueError(f"the edge column {name!r} is {columns[EXTRA + name].dtype}; wanted {dtype}")
     if src.shape[0] and not (min(src.min(), dst.min()) >= 0 and max(src.max(), dst.max()) < num_vertices):
         raise ValueError(f"an edge leads to a row that is not there; there are {num_vertices}")
-    if not np.all((src[1:] > src[:-1]) | ((src[1:] == src[:-1]) & (dst[1:] > dst[:-1]))):
+    if not options.get("multigraph") and not np.all(
+        (src[1:] > src[:-1]) | ((src[1:] == src[:-1]) & (dst[1:] > dst[:-1]))
+    ):
         raise ValueError("the edges are not in order")
     weights = columns.get(WEIGHT)
     if weights is not None:
         if str(weights.dtype) != options["weight_dtype"]:
             raise ValueError(f"the weights are {weights.dtype}; wanted {options['weight_dtype']}")
-        missing = np.isnan(weights)
+        missing = np.isnan(weights) if weights.dtype.kind == "f" else np.zeros(0, bool)
         if missing.any():
             raise ValueError(f"the weight of edge {int(missing.argmax())} is NaN; wanted a number")
     deleted = columns.get("deleted")
@@ -180,6 +186,18 @@ def _check_ways_back(options: Mapping[str, Any], columns: Mapping[str, np.ndarra
             raise ValueError(
                 f"the edge {low[place]} - {high[place]} has two {what}, {forth[place]} and {turned[place]}; wanted one"
             )
+
+
+def _check_events(columns: Mapping[str, np.ndarray]) -> None:
+    """Refuse ids that two edges have, and weights that have no sum."""
+    ids = np.sort(columns[EXTRA + EVENT_ID])
+    twice = ids[1:] == ids[:-1]
+    if twice.any():
+        raise ValueError(f"the edge id {ids[int(twice.argmax())]} is there twice")
+    weights = columns.get(WEIGHT)
+    if weights is not None and weights.dtype.kind == "f" and not np.isfinite(weights).all():
+        row = int((~np.isfinite(weights)).argmax())
+        raise ValueError(f"the weight of edge {row} is {weights[row]}; wanted a finite number")
 
 
 def _check_ids(columns: Mapping[str, np.ndarray]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.graph.records import EdgeRecords
+    from dynstore.graph.times import TimeUnit
     from dynstore.graph.versions.undo import Pinned, UndoLog
     from dynstore.ids.base import RenumberingPlan, VertexIds
     from dynstore.input.columns import EdgeColumns
@@ -105,9 +106,9 @@ class GraphState(NamedTuple):
     version : int
     columns : dict
         ``source``, ``destination``: row numbers, shape (E,), vertex dtype, sorted; undirected edges in both
-        directions, so that they need not be sorted again. ``weight``, shape (E,), weight dtype, if the graph is
-        weighted. Extra columns, shape (E,), with :data:`EXTRA` before their names. The columns of
-        :meth:`dynstore.ids.base.VertexIds.columns`.
+        directions, so that they need not be sorted again; in a multigraph in order of arrival, and once. ``weight``,
+        shape (E,), weight dtype, if the graph is weighted. Extra columns, shape (E,), with :data:`EXTRA` before their
+        names. The columns of :meth:`dynstore.ids.base.VertexIds.columns`.
     """
 
     options: dict[str, Any]
@@ -166,6 +167,8 @@ class GraphCore:
         What insertions remember of those before: whether the last edges brought new ids; whether it was logged that a
         column of weights is ignored.
     """
+
+    shows_events = False  # whether a pair of vertices may have several edges
 
     out: Store
     into: Store | None
@@ -242,9 +245,23 @@ class GraphCore:
         return records.columns[TIME].dtype if records is not None and records.timed else None
 
     @property
+    def time_unit(self) -> TimeUnit | None:
+        """The unit of the times of edges; None for a graph that keeps none."""
+        return self.records if self.records is not None and self.records.timed else None
+
+    @property
     def edge_dtypes(self) -> dict[str, np.dtype]:
         """The extra columns of edges and their dtypes, in order."""
         return {} if self.records is None else self.records.extra_dtypes
+
+    def memory_of_columns(self) -> dict[str, int]:
+        """Return the bytes of what holds the columns of edges, by part."""
+        return {} if self.records is None else {"edge_columns": self.records.nbytes}
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes that lie in host memory beside a GPU."""
+        return sum(store.host_bytes for store in (self.out, self.into) if store is not None)
 
     def options(self) -> dict[str, Any]:
         """Return the arguments that make an empty graph like this one, without the device."""
@@ -369,21 +386,24 @@ class GraphCore:
 
     def _view_of(self, store: Store) -> GapCSR:
         slots = store.slots
-        weights = slots.weights
-        if self.records is not None:
-            weights = partial(self.records.weights, slots.weights) if self.weighted else None
         return GapCSR(
             self.backend,
             slots.offsets,
             slots.src,
             slots.dst,
             slots.valid,
-            weights,
+            self._weights_for_view(slots.weights),
             slots.num_edges,
             self.lease,
             slots.pins,
             slots.memory,
         )
+
+    def _weights_for_view(self, stored: Array | None) -> Array | Callable[[], Array] | None:
+        """Return the weights of all slots, or what makes them when they are first read, for what the store has."""
+        if self.records is None:
+            return stored
+        return partial(self.records.weights, stored) if self.weighted else None
 
     def native_rows(self, transposed: bool = False) -> NativeRows | None:
         """Return the store's own rows, for algorithms that can read them, until the next update.

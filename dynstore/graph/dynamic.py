@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from dynstore.arguments import check_count, check_dtype, check_flag
 from dynstore.backend import Backend, get_backend
 from dynstore.errors import InputError
 from dynstore.graph.core import GraphCore
+from dynstore.graph.events.core import EventCore, Events
+from dynstore.graph.events.layout import ID
 from dynstore.graph.memory import check_memory, choose_memory
-from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
+from dynstore.graph.options import (
+    check_edge_columns,
+    check_multigraph,
+    check_timestamps,
+    extra_names,
+    options_of,
+    refuse_unknown,
+)
 from dynstore.graph.records import WEIGHT, EdgeRecords
 from dynstore.graph.saving import folder_of
 from dynstore.graph.state import graph_of_state, load_graph, part_of, remade
@@ -63,8 +73,9 @@ class DynamicGraph(MutableGraph):
     vertex_dtype : {"int32", "int64"}
         With int32, ids go up to 2**31 - 2, and there are fewer than 2**31 slots. With ``renumber=True`` it is the dtype
         of row numbers.
-    weight_dtype : {"float32", "float64"}
-        The dtype of weights. For counts and sums take float64: float32 has whole numbers up to 2**24 only.
+    weight_dtype : {"float32", "float64", "int64"}, optional
+        The dtype of weights, by default float32. For counts and sums take float64: float32 has whole numbers up to
+        2**24 only. In a multigraph the default is float64; there is int64, too, in which sums are exact.
     capacity : int, optional
         Edges to reserve memory for.
     max_vertices : int, optional
@@ -93,6 +104,14 @@ class DynamicGraph(MutableGraph):
     spill : bool
         If True, an insertion that does not fit into the GPU's memory moves the edges to host memory, and is logged
         once, instead of raising an error.
+    multigraph : bool
+        If True, each row is an edge of its own, with an id; so a pair of vertices may have several. See
+        ``docs/guides/events.md``.
+    first_edge_id : int
+        In a multigraph, the id of the first row that comes without one; the next ones are counted up.
+    event_memory : int, optional
+        In a multigraph, the most bytes of the columns of edges; an insertion that needs more is refused. By default all
+        memory.
     **store_options
         Options of the store; see its page in ``docs/stores``.
 
@@ -122,7 +141,7 @@ class DynamicGraph(MutableGraph):
         store: str | type[Store] = "gpma+",
         device: Device = "auto",
         vertex_dtype: Any = "int32",
-        weight_dtype: Any = "float32",
+        weight_dtype: Any = None,
         capacity: int | None = None,
         max_vertices: int | None = None,
         renumber: bool = False,
@@ -132,12 +151,18 @@ class DynamicGraph(MutableGraph):
         timestamps: Any = None,
         memory: str = "device",
         spill: bool = False,
+        multigraph: bool = False,
+        first_edge_id: int = 0,
+        event_memory: int | None = None,
         **store_options: Any,
     ) -> None:
         directed = check_flag(CALLER, "directed", directed)
         weighted = check_flag(CALLER, "weighted", weighted)
         vertex_dtype = check_dtype(CALLER, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
-        weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
+        multigraph = check_flag(CALLER, "multigraph", multigraph)
+        kinds_of_weights = (*WEIGHT_DTYPES, "int64") if multigraph else WEIGHT_DTYPES
+        default = "float64" if multigraph else "float32"
+        weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype or default, kinds_of_weights)
         frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
@@ -160,15 +185,25 @@ class DynamicGraph(MutableGraph):
         records: EdgeRecords | None = None
         refuse_unknown(DynamicGraph, make, store_options)
         spills = check_memory(CALLER, memory, spill, make)
+        limit = check_multigraph(CALLER, multigraph, event_memory, first_edge_id, vertex_dtype, make, dtypes)
         with MemoryChecked("DynamicGraph"):
-            if dtypes:
+            if multigraph:
+                stored_weights = vertex_dtype
+            elif dtypes:
                 held = {WEIGHT: weight_dtype, **dtypes} if weighted else dtypes
                 records = EdgeRecords(backend, held, vertex_dtype, capacity or 0, bool(times))
                 stored_weights = vertex_dtype
             kinds = vertex_dtype, stored_weights
             place = choose_memory(backend, make, memory, entries, 0, kinds, directed)
             out: Store = make(backend, *kinds, entries, store_options, place)
-        core = GraphCore(
+        kind: Any = GraphCore
+        if multigraph:
+            columns = {**({WEIGHT: weight_dtype} if weighted else {}), **dtypes}
+            with MemoryChecked("DynamicGraph"):
+                kind = partial(
+                    EventCore, events=Events.allocate(backend, columns, capacity or 0, limit, first_edge_id, place)
+                )
+        core: GraphCore = kind(
             backend,
             ids,
             out,
@@ -194,6 +229,7 @@ class DynamicGraph(MutableGraph):
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
         time: Any = None,
+        edge_id: Any = None,
         **graph_options: Any,
     ) -> DynamicGraph:
         """Make a graph and insert the edges.
@@ -204,8 +240,9 @@ class DynamicGraph(MutableGraph):
             Another graph, or edges as :meth:`insert_edges` takes them. From a graph, or from a table that a graph has
             made, the new graph also gets the options and the isolated vertices, so that it equals that graph. Tables of
             graphs with ``renumber=True`` have no isolated vertices, and polars frames have edges only.
-        source, destination, weight, on_duplicate, default_weight, time
-            As for :meth:`insert_edges`. With ``time`` the graph keeps times (``timestamps="int64"``).
+        source, destination, weight, on_duplicate, default_weight, time, edge_id
+            As for :meth:`insert_edges`. With ``time`` the graph keeps times (``timestamps="int64"``), with ``edge_id``
+            it is a multigraph.
         **graph_options
             Parameters of :class:`DynamicGraph`. By default the graph is weighted if the edges have weights.
 
@@ -233,12 +270,16 @@ class DynamicGraph(MutableGraph):
         options = {**options_of(origin.options, column_names(edges)), **graph_options}
         if time is not None:
             options.setdefault("timestamps", "int64")
+        if edge_id is not None:
+            options.setdefault("multigraph", True)
+        elif options.get("multigraph") and ID in column_names(edges):
+            edge_id = ID
         extra = extra_names(options, time)
         edges = open_edges("from_edges", edges, extra)
         weight_found = find_weight(edges, (source, destination, weight))
         options.setdefault("weighted", default_weight is not None or brings_weights(edges, weight_found, len(extra)))
         graph = cls(**options)
-        graph.insert_edges(edges, source, destination, weight, on_duplicate, default_weight, time)
+        graph.insert_edges(edges, source, destination, weight, on_duplicate, default_weight, time, edge_id)
         if origin.num_vertices and not graph.is_renumbered():
             graph.insert_vertices([origin.num_vertices - 1])
         return graph
@@ -384,6 +425,9 @@ class DynamicGraph(MutableGraph):
         0       0            1    10
         1       1            2    20
         """
+        if self.core.shows_events:
+            view: GraphView = provided("events").window_of_events(self, start, end)
+            return view
         return window_of(self, start, end)
 
     def pin(self) -> PinnedGraph:
@@ -407,6 +451,9 @@ class DynamicGraph(MutableGraph):
         ([1], [1, 2])
         >>> pin.release()
         """
+        if self.core.shows_events:
+            pin: PinnedGraph = provided("events").pin_events(self)
+            return pin
         return pin_version(self)
 
     def track(self, name: str, **params: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from dynstore.arguments import check_count, check_flag, check_integer
 from dynstore.errors import StaleSnapshotError
 from dynstore.graph.conversions import Tables
+from dynstore.graph.events.questions import EventQuestions, refuse_weights
 from dynstore.graph.readable import ReadableGraph
 from dynstore.graph.saving import folder_of, write_state
 from dynstore.input.frames import frame_library, make_frame
@@ -31,7 +32,7 @@ __all__ = ["LocalGraph"]
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-class LocalGraph(Tables, ReadableGraph):
+class LocalGraph(Tables, EventQuestions, ReadableGraph):
     """A graph in the memory of this process, on the host or on a GPU; several threads may ask it at once.
 
     Attributes
@@ -134,23 +135,24 @@ class LocalGraph(Tables, ReadableGraph):
         dict of int
             Parts of the in-edges begin with ``in_``. With ``renumber=True``, ``vertex_map`` is the map of the ids. With
             extra columns of edges, ``edge_columns`` is the table of their values and of the weights, and ``weights``
-            holds the place of each edge in this table. If edges lie in host memory beside a GPU (:attr:`memory`),
-            ``host`` is the sum of what lies there, and ``device`` that of all else.
+            holds the place of each edge in this table. In a multigraph ``log`` has the edges, ``pairs`` the records of
+            pairs, and ``edge_ids`` the table of the user's own ids, if they do not ascend. If edges lie in host memory
+            beside a GPU (:attr:`memory`), ``host`` is the sum of what lies there, and ``device`` that of all else.
         """
         parts = self.core.out.memory_usage()
         if self.core.into is not None:
             parts |= {f"in_{part}": size for part, size in self.core.into.memory_usage().items()}
         parts |= self.core.ids.memory_usage()
-        if self.core.records is not None:
-            parts["edge_columns"] = self.core.records.nbytes
+        parts |= self.core.memory_of_columns()
         total = {"total": sum(parts.values())}
         if self.core.out.memory == "host":
-            host = sum(store.host_bytes for store in (self.core.out, self.core.into) if store is not None)
+            host = self.core.host_bytes
             total |= {"host": host, "device": total["total"] - host}
         return parts | total
 
     def __repr__(self) -> str:
         kind = ("directed" if self.core.directed else "undirected") + (" weighted" if self.core.weighted else "")
+        kind += " multigraph" if self.core.shows_events else ""
         return (
             f"{type(self).__name__}({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, "
             f"store={self.store_name!r}, device={self.device!r}, version={self.version})"
@@ -221,6 +223,10 @@ class LocalGraph(Tables, ReadableGraph):
     def _pieces(self, max_edges: int) -> Iterator[dict[str, Array]]:
         core, xp = self.core, self.core.backend.xp
         store, version = core.out, self.version
+        if core.shows_events:
+            events: Any = core
+            yield from events.event_pieces(max_edges)
+            return
         ends, low, before = store.row_ends(), 0, 0
         while low < store.num_vertices:
             if version != self.version:
@@ -302,6 +308,8 @@ class LocalGraph(Tables, ReadableGraph):
 
     def _look_up(self, caller: str, edges: Any, source: str, destination: str, weights: bool) -> Array:
         core = self.core
+        if weights:
+            refuse_weights(caller, core)
         columns = core.ids.find_edges(caller, edges, (source, destination, None), None, core.out.num_vertices)
         there, stored = core.out.look_up(columns.src, columns.dst)
         if not weights:
@@ -455,6 +463,8 @@ class LocalGraph(Tables, ReadableGraph):
         number, store = core.ids.number_of(caller, vertex, num_vertices), core.oriented(transposed)
         row = store.row(number)
         ids = core.ids.of(row, num_vertices) if core.ids.renumbered else row
+        if weighted:
+            refuse_weights(caller, core)
         if not weighted:
             if core.ids.renumbered:
                 ids.sort()

@@ -7,8 +7,9 @@ from dataclasses import fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from dynstore.arguments import check_dtype
+from dynstore.arguments import check_count, check_dtype, check_integer
 from dynstore.errors import InputError, InputTypeError, type_name, unknown_parameters
+from dynstore.graph.events.layout import OWN
 from dynstore.graph.records import TIME
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from dynstore.stores.base import Store
 
-__all__ = ["check_edge_columns", "check_timestamps", "extra_names", "options_of", "refuse_unknown"]
+__all__ = ["check_edge_columns", "check_multigraph", "check_timestamps", "extra_names", "options_of", "refuse_unknown"]
 
 DTYPES = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
 TIME_DTYPES = ("int32", "int64")
@@ -54,6 +55,33 @@ def check_edge_columns(caller: str, columns: Any, store: str) -> dict[str, np.dt
     if columns and store != "gpma+":
         raise InputError(f"{caller}: edge_columns needs store='gpma+'; got store={store!r}")
     return {name: check_dtype(caller, f"edge_columns[{name!r}]", dtype, DTYPES) for name, dtype in columns.items()}
+
+
+def check_multigraph(
+    caller: str,
+    multigraph: bool,
+    memory: Any,
+    first_id: Any,
+    vertex_dtype: np.dtype,
+    store: type[Store],
+    dtypes: Mapping[str, Any],
+) -> int | None:
+    """Return the limit of memory for events; refuse what a multigraph cannot have yet."""
+    limit = check_count(caller, "event_memory", memory, least=1)
+    check_integer(caller, "first_edge_id", first_id)
+    if not multigraph:
+        for name, given in (("event_memory", limit is not None), ("first_edge_id", first_id != 0)):
+            if given:
+                raise InputError(f"{caller}: {name} needs multigraph=True; got multigraph=False")
+        return None
+    if store.name != "gpma+":
+        raise InputError(f"{caller}: multigraph=True needs store='gpma+'; got store={store.name!r}")
+    if vertex_dtype.itemsize != 4:
+        raise InputError(f"{caller}: multigraph=True needs vertex_dtype='int32'; got {str(vertex_dtype)!r}")
+    taken = [name for name in dtypes if name in OWN]
+    if taken:
+        raise InputError(f"{caller}: edge_columns has the name {taken[0]!r}, which a multigraph uses; wanted another")
+    return limit
 
 
 def options_of(origin: dict[str, Any], names: list[Any]) -> dict[str, Any]:

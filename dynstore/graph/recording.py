@@ -29,13 +29,12 @@ def take_extra_columns(
     """
     if time is not None and core.timestamps is None:
         raise InputError(f"{caller}: time was given, but the graph keeps no times; make it with timestamps='int64'")
-    records = core.records
-    if records is None:
+    dtypes = core.edge_dtypes
+    if not dtypes:
         return edges, None
-    check = None if _is_repeating(core) else records.check_times
-    return extra_columns.take_extra_columns(
-        caller, core.backend, edges, names, records.extra_dtypes, records.timed, time, check
-    )
+    timed, unit = core.timestamps is not None, core.time_unit
+    check = None if unit is None or _is_repeating(core) else unit.check_times
+    return extra_columns.take_extra_columns(caller, core.backend, edges, names, dtypes, timed, time, check)
 
 
 def _is_repeating(core: GraphCore) -> bool:

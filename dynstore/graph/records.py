@@ -16,15 +16,14 @@ table does not shrink, which would number records anew.
 from __future__ import annotations
 
 from copy import copy
-from math import isinf
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
 
 from dynstore.bits import unpack_bits
-from dynstore.errors import InputTypeError, LimitError
-from dynstore.input.times import NANOSECONDS
+from dynstore.errors import LimitError
+from dynstore.graph.times import TimeUnit
 from dynstore.interrupts import Uninterrupted
 from dynstore.stores.pma.aged import MOST_STRETCHES, Aged
 
@@ -53,7 +52,7 @@ class Holder(Protocol):
     def record_numbers(self) -> list[Array]: ...
 
 
-class EdgeRecords:
+class EdgeRecords(TimeUnit):
     """Columns of equal length, and the numbers of the records that are fresh.
 
     Parameters
@@ -74,10 +73,6 @@ class EdgeRecords:
     holders : set of Holder
         Pins.
     timed : bool
-    newest : int or None
-        No time in the table is greater; None if there never was one.
-    dated : bool
-        Whether times came as date-times, so that all are nanoseconds.
     """
 
     def __init__(
@@ -89,9 +84,8 @@ class EdgeRecords:
         timed: bool = False,
     ) -> None:
         size = max(MIN_RECORDS, capacity)
+        super().__init__()
         self.timed = timed
-        self.newest: int | None = None
-        self.dated = False
         # Of each stretch of 2**shift records, a time that no record of an edge in it is below.
         self._lows: Array | None = None
         self._shift = 0
@@ -187,49 +181,6 @@ class EdgeRecords:
             column[numbers] = values[name]
         self._taken += count
         return numbers
-
-    def check_times(self, caller: str, name: str, times: Array, dated: bool) -> None:
-        """Refuse times in another unit than those that are there, and note whether these are date-times.
-
-        Whole numbers may be nanoseconds among date-times, as tables of the graph have them, if they are large enough.
-
-        Raises
-        ------
-        InputTypeError
-        """
-        if not len(times):
-            return
-        if self.newest is None:
-            self.dated = dated
-        elif dated and not self.dated:
-            self.check_time(caller, name, int(times.max()), True)
-            self.dated = True
-        elif self.dated and not dated:
-            self.check_time(caller, name, int(times.min()), False)
-
-    def check_time(self, caller: str, name: str, time: float, dated: bool) -> None:
-        """Refuse one time in another unit than those that are there; date-times are nanoseconds.
-
-        Raises
-        ------
-        InputTypeError
-        """
-        if self.newest is None or isinf(time):
-            return
-        if dated and not self.dated and self.newest < NANOSECONDS <= time:
-            raise InputTypeError(
-                f"{caller}: `{name}` has date-times; wanted numbers, as the times in the graph, which go to "
-                f"{self.newest}"
-            )
-        if self.dated and not dated and time < NANOSECONDS:
-            raise InputTypeError(
-                f"{caller}: `{name}` has the number {time}; wanted date-times, as the times in the graph (or whole "
-                "numbers from 10**16 on, which count as nanoseconds since 1970)"
-            )
-
-    def guess_dated(self) -> None:
-        """Guess whether times are date-times: they are if they are large enough for nanoseconds. Logs do not say it."""
-        self.dated = self.newest is not None and self.newest >= NANOSECONDS
 
     def copy(self) -> Self:
         """Return an independent copy, with the same numbers."""

@@ -2,8 +2,8 @@
 
 The manifest, ``manifest.json``, has these entries. Numbers in columns are little-endian, without a header.
 
-- ``kind``: "dynstore-graph"; ``format``: 1, or 2 with extra columns of edges, 3 with their times; ``written_by``: the
-  version of dynstore.
+- ``kind``: "dynstore-graph"; ``format``: 1, or 2 with extra columns of edges, 3 with their times, 4 of a multigraph;
+  ``written_by``: the version of dynstore.
 - ``options``, ``num_vertices``, ``version``: see :class:`dynstore.graph.core.GraphState`.
 - ``parts``: a list; each part has the ``name`` of its column, its ``file``, ``dtype``, ``shape``, ``bytes`` and
   ``checksum``. A column of strings has two parts: ``id.text``, all of them in UTF-8, and ``id.ends``, where each ends.
@@ -51,13 +51,14 @@ __all__ = [
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
 FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
 FORMAT_OF_TIMES = 3  # of graphs with times of edges
+FORMAT_OF_EVENTS = 4  # of multigraphs
 TEXT, ENDS = ".text", ".ends"
 TOKEN_BYTES = 4  # of the token in the names of files, which differs from one saving to the next
 # The parts that a graph may have, and their dtypes.
 DTYPES = {
     "source": ("<i4", "<i8"),
     "destination": ("<i4", "<i8"),
-    "weight": ("<f4", "<f8"),
+    "weight": ("<f4", "<f8", "<i8"),
     "id": ("<i8",),
     f"id{TEXT}": ("|u1",),
     f"id{ENDS}": ("<i8",),
@@ -155,9 +156,10 @@ def _write_manifest(files: Files, folder: Path, state: GraphState, parts: list[d
     from dynstore import __version__
 
     newer = FORMAT_OF_COLUMNS if state.options.get("edge_columns") else FORMAT
+    newer = FORMAT_OF_TIMES if state.options.get("timestamps") else newer
     manifest = {
         "kind": KIND,
-        "format": FORMAT_OF_TIMES if state.options.get("timestamps") else newer,
+        "format": FORMAT_OF_EVENTS if state.options.get("multigraph") else newer,
         "written_by": f"dynstore {__version__}",
         "options": state.options,
         "num_vertices": state.num_vertices,
@@ -231,10 +233,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise SavedGraphError(f"load: {str(file)!r} has no kind and format; wanted the manifest of a saved graph")
     if manifest["kind"] != KIND:
         raise SavedGraphError(f"load: {str(path)!r} has kind {manifest['kind']!r}; this dynstore reads {KIND!r}")
-    if not FORMAT <= manifest["format"] <= FORMAT_OF_TIMES:
+    if not FORMAT <= manifest["format"] <= FORMAT_OF_EVENTS:
         raise SavedGraphError(
             f"load: {str(path)!r} has format {manifest['format']}, written by {manifest.get('written_by')}; "
-            f"this dynstore reads formats {FORMAT} to {FORMAT_OF_TIMES}"
+            f"this dynstore reads formats {FORMAT} to {FORMAT_OF_EVENTS}"
         )
     rest = {name: value for name, value in manifest.items() if name != "checksum"}
     try:

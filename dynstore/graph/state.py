@@ -14,6 +14,7 @@ from dynstore.graph.core import EXTRA
 from dynstore.graph.saving import damaged, read_state
 from dynstore.graph.transaction import Growth, Insertion, Transaction
 from dynstore.interrupts import MemoryChecked
+from dynstore.lookup import provided
 from dynstore.snapshot import Lease
 from dynstore.stores import get_store
 
@@ -34,7 +35,11 @@ def graph_of_state(kind: type[G], state: GraphState, device: str) -> G:
     """Make a graph of a state; arrays on the host are brought to the device."""
     make: Any = kind
     graph: G = make(device=device, **state.options)
-    core = graph.core
+    core: Any = graph.core
+    if core.shows_events:
+        provided("events").restore_events(core, state)
+        core.lease = Lease(state.version)
+        return graph
     with core.lock, Transaction(core, "DynamicGraph") as update:
         columns = _brought(update, state)
         src, dst, weights = columns["source"], columns["destination"], columns.get("weight")
@@ -172,6 +177,7 @@ def remade(graph: Any, given: dict[str, Any], default_weight: float | None) -> A
     def brought(array: Any) -> Any:
         return array if other.device == graph.device or isinstance(array, np.ndarray) else core.backend.to_host(array)
 
-    other.insert_edges(tuple(brought(columns[name]) for name in kept), default_weight=default_weight)
+    ids = {"edge_id": brought(columns["edge_id"])} if other.is_multigraph() and graph.is_multigraph() else {}
+    other.insert_edges(tuple(brought(columns[name]) for name in kept), default_weight=default_weight, **ids)
     other.insert_vertices(brought(graph.vertex_ids()))
     return other

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Any
 from dynstore.arguments import check_flag, check_name, check_number
 from dynstore.config import check_share
 from dynstore.errors import InputError, InputTypeError
+from dynstore.graph.events.changing import (
+    delete_events,
+    delete_events_of,
+    expire_events,
+    insert_events,
+    update_events,
+)
+from dynstore.graph.events.reading import GivenDeletions, GivenEvents
 from dynstore.graph.exchanges import GivenInsertions, expire, update
 from dynstore.graph.insertions import Request, delete, insert
 from dynstore.graph.local import LocalGraph
@@ -14,12 +22,30 @@ from dynstore.graph.operations import apply
 from dynstore.graph.vertices import clear, delete_vertices, insert_vertices, reorder
 
 if TYPE_CHECKING:
+    from dynstore.graph.core import GraphCore
     from dynstore.operations.results import OperationResults
     from dynstore.typing import OnDuplicate, ReorderReport, UpdateReport
 
 __all__ = ["MutableGraph"]
 
 ON_DUPLICATE = ("replace", "add", "append")
+
+
+def _check_kind(core: GraphCore, caller: str, on_duplicate: str, edge_id: Any) -> None:
+    """Refuse what is for graphs of the other kind."""
+    if core.shows_events and on_duplicate != "replace":
+        raise InputError(
+            f"{caller}: on_duplicate is {on_duplicate!r}, but in a multigraph each row is an edge; leave it out"
+        )
+    if edge_id is not None and not core.shows_events:
+        raise InputError(f"{caller}: edge_id was given, but edges have no ids; make the graph with multigraph=True")
+
+
+def _refuse_ids(edge_ids: Any, which: str, caller: str) -> None:
+    """Refuse what is for multigraphs."""
+    if edge_ids is not None or which != "all":
+        name = "which" if edge_ids is None else "edge_ids"
+        raise InputError(f"{caller}: {name} was given, but the graph has one edge a pair; make it with multigraph=True")
 
 
 class MutableGraph(LocalGraph):
@@ -34,6 +60,7 @@ class MutableGraph(LocalGraph):
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
         time: Any = None,
+        edge_id: Any = None,
     ) -> UpdateReport:
         """Insert a batch of edges.
 
@@ -62,6 +89,9 @@ class MutableGraph(LocalGraph):
         time : str or array, shape (B,), optional
             In a graph with ``timestamps``: the frame's column of times, "time" by default, or the times themselves.
             Integers or date-times. An edge keeps the greatest time that it came with.
+        edge_id : str or array, shape (B,), optional
+            In a multigraph: the frame's column of ids of edges, or the ids themselves, int64. Each is new in the graph.
+            Without them ids are counted up; ``first_id`` of the report is the first.
 
         Returns
         -------
@@ -75,7 +105,7 @@ class MutableGraph(LocalGraph):
         OutOfMemoryError
             If memory runs out. The graph is unchanged.
         """
-        core = self.core
+        core: Any = self.core
         check_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
         if on_duplicate == "append" and not (core.weighted and core.out.appends):
             kind = "weighted" if core.weighted else "unweighted"
@@ -85,16 +115,32 @@ class MutableGraph(LocalGraph):
             )
         if default_weight is not None:
             default_weight = check_number("insert_edges", "default_weight", default_weight)
+        if core.shows_events or edge_id is not None:
+            _check_kind(core, "insert_edges", on_duplicate, edge_id)
+            return insert_events(core, GivenEvents(edges, (source, destination, weight), time, edge_id, default_weight))
         request = Request("insert_edges", edges, (source, destination, weight), core.stored_weights)
         return insert(core, request, on_duplicate, default_weight, time)
 
-    def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
+    def delete_edges(
+        self,
+        edges: Any = None,
+        source: str = "source",
+        destination: str = "destination",
+        *,
+        edge_ids: Any = None,
+        which: str = "all",
+    ) -> UpdateReport:
         """Delete a batch of edges. Edges that are not in the graph are counted as absent; they are no error.
 
         Parameters
         ----------
         edges, source, destination
             As for :meth:`insert_edges`. Weights are ignored.
+        edge_ids : list, array or series, optional
+            In a multigraph, in place of ``edges``: the ids of the edges to delete.
+        which : {"all", "oldest", "newest"}
+            In a multigraph, for ``edges``: all edges of the pairs; or for each row one edge of its pair, the oldest or
+            the newest by time, of one time by arrival.
 
         Returns
         -------
@@ -106,7 +152,13 @@ class MutableGraph(LocalGraph):
         InputError, OutOfMemoryError
             As :meth:`insert_edges`.
         """
-        return delete(self.core, Request("delete_edges", edges, (source, destination, None), None))
+        core: Any = self.core
+        if core.shows_events:
+            return delete_events(core, GivenDeletions(edges, (source, destination, None), edge_ids, which))
+        if edge_ids is not None or which != "all" or edges is None:
+            _refuse_ids(edge_ids, which, "delete_edges")
+            raise InputTypeError("delete_edges: edges is None; wanted a frame, a tuple of columns or a list of pairs")
+        return delete(core, Request("delete_edges", edges, (source, destination, None), None))
 
     def update(
         self,
@@ -121,6 +173,9 @@ class MutableGraph(LocalGraph):
         default_weight: float | None = None,
         on_duplicate: OnDuplicate = "replace",
         expire_last: bool = False,
+        edge_id: Any = None,
+        edge_ids: Any = None,
+        which: str = "all",
     ) -> UpdateReport:
         """Expire and delete edges, and insert others, as one version.
 
@@ -141,6 +196,10 @@ class MutableGraph(LocalGraph):
             See :meth:`insert_edges`.
         expire_last : bool
             Expire after the insertion: no row is ignored; an old one gives its weight to an edge that stays.
+        edge_id
+            See :meth:`insert_edges`.
+        edge_ids, which
+            See :meth:`delete_edges`; ``edge_ids`` stands in place of ``delete``.
 
         Returns
         -------
@@ -173,8 +232,17 @@ class MutableGraph(LocalGraph):
                 f"update: expire_before is {expire_before!r}; wanted a time. Name columns by keyword, as source=..."
             )
         check_flag("update", "expire_last", expire_last)
+        core: Any = self.core
+        _check_kind(core, "update", on_duplicate, edge_id)
+        if core.shows_events:
+            names = source, destination, weight
+            events = GivenEvents(insert, names, time, edge_id, default_weight)
+            return update_events(
+                core, events, GivenDeletions(delete, names, edge_ids, which), expire_before, expire_last
+            )
+        _refuse_ids(edge_ids, which, "update")
         given = GivenInsertions(insert, (source, destination, weight), time, default_weight, on_duplicate)
-        return update(self.core, given, delete, expire_before, expire_last)
+        return update(core, given, delete, expire_before, expire_last)
 
     def expire(self, before: Any) -> UpdateReport:
         """Delete the edges whose last time is before a bound, in a graph with ``timestamps``.
@@ -207,7 +275,8 @@ class MutableGraph(LocalGraph):
            source  destination  time
         0       0            1    12
         """
-        return expire(self.core, before)
+        core: Any = self.core
+        return expire_events(core, before) if core.shows_events else expire(core, before)
 
     def apply(
         self,
@@ -296,6 +365,10 @@ class MutableGraph(LocalGraph):
         >>> found.report.inserted, G.version
         (1, 1)
         """
+        if self.core.shows_events:
+            raise InputError(
+                "apply: got a multigraph, on which it does not run yet; wanted update() and questions in turn"
+            )
         if on_duplicate != "replace":
             raise InputError(
                 f"apply: on_duplicate is {on_duplicate!r}; wanted 'replace'. Sums of weights are for insert_edges "
@@ -335,7 +408,8 @@ class MutableGraph(LocalGraph):
         UpdateReport
             ``deleted`` counts the edges.
         """
-        return delete_vertices(self.core, ids)
+        core: Any = self.core
+        return delete_events_of(core, ids) if core.shows_events else delete_vertices(core, ids)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Sort the rows by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 __all__ = ["MARK", "OPTIONS", "Origin", "read_origin"]
 
 MARK = "dynstore.origin"
-OPTIONS = ("directed", "renumber", "vertex_dtype", "weight_dtype", "edge_columns", "timestamps")
+OPTIONS = ("directed", "renumber", "vertex_dtype", "weight_dtype", "edge_columns", "timestamps", "multigraph")
 
 
 class Origin(NamedTuple):

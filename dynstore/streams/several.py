@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.streams.applying import Applier, Ready
 from dynstore.streams.journal import find_journal
 from dynstore.streams.rows import keeps_times, reads_weights
@@ -143,6 +144,7 @@ def _check_fits(G: Any, H: DynamicGraph, window: Window | None, name: str, weigh
     """Refuse a graph that cannot take all rows of another one."""
     if not isinstance(G, DynamicGraph):
         raise InputError(f"{CALLER}: also was given; a graph on several ranks does not support it yet. Leave it out")
+    refuse_multigraph(CALLER, H)
     if find_journal(G) is not None or find_journal(H) is not None:
         raise InputError(
             f"{CALLER}: also was given, and a graph is one of dynstore.open(...): two logs could end at different "

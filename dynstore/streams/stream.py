@@ -15,6 +15,7 @@ from dynstore.backend import get_backend
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.input.times import read_span
 from dynstore.streams.addresses import as_source
 from dynstore.streams.applying import Applier
@@ -159,6 +160,8 @@ class Stream:
             raise InputError(
                 f"{CALLER}: window is {window!r}; a graph on several ranks does not support it yet. Leave it out"
             )
+        if isinstance(G, DynamicGraph):
+            refuse_multigraph(CALLER, G)
         length = None
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):

@@ -11,6 +11,7 @@ import numpy as np
 from dynstore.arguments import check_name, check_number
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.graph.recording import record, take_extra_columns
@@ -102,6 +103,7 @@ class Window:
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+        refuse_multigraph(CALLER, G)
         check_name(CALLER, "by", by, BY)
         check_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():

@@ -142,7 +142,7 @@ def test_every_step_can_go_to_another_process() -> None:
 
 def test_the_steps_cover_each_kind_of_graph() -> None:
     names = [step.name for step in warmup_steps("cpu")]
-    assert len(set(names)) == len(names) == 4 * (3 + 3) + 1
+    assert len(set(names)) == len(names) == 4 * (3 + 4) + 1
     for word in (
         "directed",
         "undirected",

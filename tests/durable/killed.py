@@ -30,7 +30,11 @@ def update(graph: DynamicGraph, kind: str, seed: int) -> None:
     if options.get("timestamps"):
         extra += (rng.integers(0, 99, count),)
     choice = graph.version % 4
-    if choice == 0:
+    if graph.is_multigraph() and choice < 2:
+        fresh = np.unique(rng.integers(0, 10**6, count)) + 10**6 * graph.version
+        rows = tuple(column[: len(fresh)] for column in (*ends, *weights, *extra))
+        graph.update(insert=rows, edge_id=fresh, delete=ends, which=("oldest", "all")[choice])
+    elif choice == 0:
         graph.delete_edges(ends)
     elif choice == 1:
         graph.update(insert=(*ends, *weights, *extra), delete=ends)

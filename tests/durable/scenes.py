@@ -20,6 +20,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "int64": {"vertex_dtype": "int64", "weighted": True, "weight_dtype": "float64", "directed": False},
     "sparse": {"renumber": True, "reuse_ids": True, "weighted": True},
     "timed": {"timestamps": "int64", "edge_columns": {"id": "int64"}, "directed": False},
+    "events": {"multigraph": True, "weighted": True, "timestamps": "int64", "edge_columns": {"id": "int64"}},
     "strings": {"renumber": True, "edge_columns": {"id": "int64", "x.text": "uint8"}, "weighted": True},
 }
 Update = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -41,6 +42,15 @@ def random_update(rng: np.random.Generator, kind: str, rows: int = 20) -> Update
     times = (rng.integers(0, 50, count),) if options.get("timestamps") else ()
     edges = (*ends, *weights, *extra, *times)
     choice = int(rng.integers(0, 12))
+    if options.get("multigraph") and choice in (3, 5, 6, 7):
+        ids = rng.integers(0, 400, count)
+        if choice == 3:
+            return "insert_edges", (edges,), {"edge_id": np.unique(rng.integers(0, 10**6, 2 * count))[:count]}
+        if choice == 5:
+            return "delete_edges", (), {"edge_ids": ids}
+        if choice == 6:
+            return "delete_edges", (ends,), {"which": ("oldest", "newest")[count % 2]}
+        return "update", (edges,), {"edge_ids": ids}
     if times and choice > 9:
         bound = int(rng.integers(0, 25))
         if choice == 10:

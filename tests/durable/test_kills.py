@@ -23,12 +23,12 @@ def _kill(folder: Path, rounds: int, kind: str) -> int:
     return int(done.stdout.split()[2])
 
 
-@pytest.mark.parametrize("kind", ["int32", "strings"])
+@pytest.mark.parametrize("kind", ["int32", "strings", "events"])
 def test_kills(kind: str, tmp_path: Path) -> None:
     assert _kill(tmp_path / "db", 18, kind) > 10
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["int32", "int64", "sparse", "strings"])
+@pytest.mark.parametrize("kind", ["int32", "int64", "sparse", "strings", "events"])
 def test_a_thousand_kills(kind: str, tmp_path: Path) -> None:
     assert _kill(tmp_path / "db", 250, kind) > 250

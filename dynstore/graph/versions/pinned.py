@@ -223,6 +223,10 @@ class Released:
         self._version = version
 
     def __getattr__(self, name: str) -> NoReturn:
+        self.read()
+
+    def read(self) -> NoReturn:
+        """Refuse."""
         raise StaleSnapshotError(
             f"pin: this pin of version {self._version} was released, so it cannot be read; call G.pin() again"
         )

@@ -19,6 +19,7 @@ from dynstore.graph.state import graph_of_state, part_of
 from dynstore.input.times import is_dated, read_time
 from dynstore.interrupts import MemoryChecked
 from dynstore.locks import Lock
+from dynstore.lookup import provided
 from dynstore.scratch import ScratchCache
 from dynstore.stores import get_store
 from dynstore.stores.base import Store
@@ -27,11 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.batches.sorted import EdgeBatch
+    from dynstore.graph.times import TimeUnit
     from dynstore.snapshot import Lease
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["REFUSED", "FixedStore", "GraphView", "ShownStore", "ViewCore", "copy_store", "empty_store", "window_of"]
+__all__ = [
+    "REFUSED",
+    "FixedStore",
+    "GraphView",
+    "ShownStore",
+    "ViewCore",
+    "copy_store",
+    "empty_store",
+    "read_bounds",
+    "window_of",
+]
 
 
 # What a DynamicGraph can do and a view cannot.
@@ -160,16 +172,9 @@ class ViewCore(GraphCore):
 
 def window_of(graph: LocalGraph, start: Any, end: Any) -> GraphView:
     """Return a view of the edges of some time; see :meth:`dynstore.DynamicGraph.window`."""
-    core, given = graph.core, {"start": start, "end": end}
-    start, end = _read_bound("start", start), _read_bound("end", end)
-    if TIME not in core.edge_dtypes:
-        raise InputError("window: the graph keeps no times; make it with timestamps='int64'")
-    assert core.records is not None
-    for name, bound in (("start", start), ("end", end)):
-        if bound is not None:
-            core.records.check_time("window", name, bound, is_dated(given[name]))
-    if start is not None and end is not None and end < start:
-        raise InputError(f"window: start is {start}, end is {end}; wanted an end from {start} on")
+    core = graph.core
+    assert core.records is not None or core.timestamps is None
+    start, end = read_bounds("window", core.records, start, end)
     lease = core.lease
 
     def shown(store: Store) -> FixedStore:
@@ -183,6 +188,28 @@ def window_of(graph: LocalGraph, start: Any, end: Any) -> GraphView:
             num_edges = int(core.backend.xp.count_nonzero(_held(core, slots) & (slots.src <= slots.dst)))
     view = ViewCore(core, out, lease, num_edges, lambda: None if core.into is None else shown(core.into))
     return GraphView(view, getattr(graph, "_graph_type", type(graph)))
+
+
+def read_bounds(caller: str, unit: TimeUnit | None, start: Any, end: Any) -> tuple[float | None, float | None]:
+    """Return the bounds of a window as numbers; None is no bound. ``unit``: of the graph's times; None: it has none.
+
+    Raises
+    ------
+    InputError
+        For what are no bounds.
+    """
+    given, bounds = {"start": start, "end": end}, {}
+    for name, value in given.items():
+        bounds[name] = _read_bound(caller, name, value)
+    if unit is None:
+        raise InputError(f"{caller}: the graph keeps no times; make it with timestamps='int64'")
+    for name, bound in bounds.items():
+        if bound is not None:
+            unit.check_time(caller, name, bound, is_dated(given[name]))
+    first, last = bounds["start"], bounds["end"]
+    if first is not None and last is not None and last < first:
+        raise InputError(f"{caller}: start is {first}, end is {last}; wanted an end from {first} on")
+    return first, last
 
 
 def _held(core: GraphCore, slots: SlotArrays) -> Array:
@@ -211,11 +238,11 @@ def _not_below(times: Array, bound: float) -> Array:
     return times >= (ceil(bound) if bound > limits.min else int(limits.min))
 
 
-def _read_bound(name: str, bound: Any) -> float | None:
+def _read_bound(caller: str, name: str, bound: Any) -> float | None:
     """Return a time as a number, None for None; date-times become nanoseconds."""
     if isinstance(bound, float | np.floating):
-        return check_number("window", name, bound)
-    return None if bound is None else read_time("window", name, bound)
+        return check_number(caller, name, bound)
+    return None if bound is None else read_time(caller, name, bound)
 
 
 class GraphView(LocalGraph):
@@ -270,6 +297,9 @@ class GraphView(LocalGraph):
         GraphView
             All vertices are in it.
         """
+        if self.core.shows_events:
+            view: GraphView = provided("events").window_of_events(self, start, end)
+            return view
         return window_of(self, start, end)
 
     def copy(self) -> Any:

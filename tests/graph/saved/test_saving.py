@@ -320,9 +320,9 @@ def _rewrite(saved: Path, **changes: Any) -> None:
 def test_foreign_and_newer_folders_are_named(saved: Path, tmp_path: Path) -> None:
     manifest = saved / "manifest.json"
     content = json.loads(manifest.read_bytes())
-    newer = {"kind": "dynstore-graph", "format": 4, "written_by": "dynstore 7.0", "blocks": []}
+    newer = {"kind": "dynstore-graph", "format": 5, "written_by": "dynstore 7.0", "blocks": []}
     for text, message in (
-        (json.dumps(newer), "has format 4, written by dynstore 7.0; this dynstore reads formats 1 to 3"),
+        (json.dumps(newer), "has format 5, written by dynstore 7.0; this dynstore reads formats 1 to 4"),
         (json.dumps({**content, "kind": "dynstore-journal"}), "kind 'dynstore-journal'; this dynstore reads"),
         ("[1]", "has no kind and format; wanted the manifest of a saved graph"),
         ('{"name": "app", "version": 1}', "has no kind and format"),

@@ -1,0 +1,288 @@
+"""Updates of events: rows come, rows leave, as one version.
+
+An update reads its rows, and finds the rows of the log that leave. Then the events that leave are taken out of the
+records of their pairs, and those that come are put in; all records are kept as they were. What is left is an exchange
+of pairs (:mod:`dynstore.graph.exchanges`): those that have their first event come, and those without events leave. Its
+transaction ends the version, and the log shows the new events. If anything fails, the records are written back.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError
+from dynstore.graph.events.layout import ALIVE, ID, PAIR
+from dynstore.graph.events.reading import (
+    Entering,
+    GivenDeletions,
+    GivenEvents,
+    Leaving,
+    read_bound,
+    read_deletions,
+    read_rows,
+    refuse_infinite,
+)
+from dynstore.graph.exchanges import Exchange, exchange
+from dynstore.graph.records import TIME, WEIGHT
+from dynstore.graph.transaction import Transaction
+from dynstore.ids.base import RenumberingPlan
+from dynstore.input.columns import EdgeColumns
+from dynstore.input.forms import check_names
+from dynstore.typing import UpdateReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.graph.events.core import EventCore
+    from dynstore.graph.events.layout import Touched
+    from dynstore.typing import Array
+
+__all__ = ["change", "delete_events", "delete_events_of", "expire_events", "insert_events", "update_events"]
+
+
+# ---------------------------------------------------------------------- the updates
+
+
+def insert_events(core: EventCore, given: GivenEvents) -> UpdateReport:
+    """Insert events; see :meth:`dynstore.DynamicGraph.insert_edges`."""
+    caller = "insert_edges"
+    with core.lock, Transaction(core, caller) as update:
+        entering, renumbering, _ = update.retried(partial(read_rows, core, caller, given))
+        return change(update, None, entering, renumbering)
+
+
+def delete_events(core: EventCore, given: GivenDeletions) -> UpdateReport:
+    """Delete events; see :meth:`dynstore.DynamicGraph.delete_edges`."""
+    caller = "delete_edges"
+    with core.lock, Transaction(core, caller) as update:
+        return change(update, read_deletions(core, caller, given), None, RenumberingPlan(core.num_vertices))
+
+
+def expire_events(core: EventCore, before: Any) -> UpdateReport:
+    """Delete the events with times before a bound; see :meth:`dynstore.DynamicGraph.expire`."""
+    with core.lock, Transaction(core, "expire") as update:
+        bound = read_bound(core, "expire", "before", before)
+        return change(update, None, None, RenumberingPlan(core.num_vertices), bound)
+
+
+def update_events(
+    core: EventCore, given: GivenEvents, delete: GivenDeletions, expire_before: Any, expire_last: bool
+) -> UpdateReport:
+    """Expire, delete and insert events as one version; see :meth:`dynstore.DynamicGraph.update`."""
+    caller, late, expired = "update", 0, 0
+    with core.lock, Transaction(core, caller) as update:
+        bound = None if expire_before is None else read_bound(core, caller, "expire_before", expire_before)
+        find = None
+        if delete.edges is not None or delete.edge_ids is not None:
+            find = read_deletions(core, caller, delete)
+        entering, renumbering = None, RenumberingPlan(core.num_vertices)
+        if given.rows is None:
+            check_names(caller, given.names)
+        else:
+            entering, renumbering, late = read_rows(core, caller, given, None if expire_last else bound)
+            if expire_last and bound is not None:
+                old = entering.values[TIME].astype(np.int64) < bound
+                expired = int(core.backend.xp.count_nonzero(old))
+                if expired:
+                    refuse_infinite(caller, core.backend, entering.values.get(WEIGHT))
+                    entering = entering.of(core.backend.xp.nonzero(~old)[0])
+        report = change(update, find, entering, renumbering, bound)
+    return report._replace(late=late, inserted=report.inserted + expired, expired=report.expired + expired)
+
+
+def delete_events_of(core: EventCore, ids: Any) -> UpdateReport:
+    """Delete all events of vertices; see :meth:`dynstore.DynamicGraph.delete_vertices`."""
+    caller = "delete_vertices"
+    with core.lock, Transaction(core, caller) as update:
+        numbers, forget = core.ids.plan_deletion(caller, ids, core.num_vertices)
+        gone = core.backend.zeros(max(core.num_vertices, 1), np.bool_)
+        gone[numbers] = True
+
+        def find() -> Leaving:
+            rows = core.event_rows()
+            src, dst = core.pairs.ends(core.columns[PAIR][rows])
+            return Leaving(rows[gone[src] | gone[dst]])
+
+        return change(update, find, None, RenumberingPlan(core.num_vertices, forget))
+
+
+# ---------------------------------------------------------------------- the change
+
+
+def change(
+    update: Transaction,
+    find: Callable[[], Leaving] | None,
+    entering: Entering | None,
+    renumbering: RenumberingPlan,
+    bound: int | None = None,
+) -> UpdateReport:
+    """Let events leave and others come, as one version; nothing has changed if this raises.
+
+    Parameters
+    ----------
+    update : Transaction
+        Of an :class:`~dynstore.graph.events.core.EventCore`.
+    find : callable or None
+        Finds the rows of the log to delete.
+    entering : Entering or None
+    renumbering : RenumberingPlan
+        What the events that come do to the ids.
+    bound : int, optional
+        Events with times below it expire, before others are deleted.
+    """
+    core: Any = update.core
+    caller, events, kernels = update.caller, core.events, core.backend.kernels("dynstore.graph.events", "pairs")
+    count = 0 if entering is None else int(entering.src.shape[0])
+    events.reserve(count)  # from here on events keep their rows
+    log, table, made, leaving, num_left = events.log, events.table, _Change(), None, 0
+    num_expired, highest, ascending = 0, events.ids.highest, events.ids.ascending
+    first_id: int | None = None
+    with update.writing():
+        try:
+            if bound is not None:
+                num_expired = _leave(core, made, log.older(bound))
+            if find is not None:
+                leaving = find()
+                num_left = _leave(core, made, leaving.rows)
+            if entering is not None and entering.total:
+                ids, highest, ascending = events.ids.plan(caller, log, entering.given, entering.total)
+                first_id = None if entering.given is not None else highest - entering.total + 1
+                ids = ids if entering.places is None else ids[entering.places]
+            if entering is not None and count:
+                events.ids.reserve(log, count, ascending)
+                rows, weights = (entering.src, entering.dst, not core.directed), entering.values.get(WEIGHT)
+                table.filled += count  # cells that it has removed again if it fails
+                touched, made.fresh, bad = kernels.enter_rows(
+                    core.backend, table.arrays, table.fresh, log.ring, *rows, weights
+                )
+                table.filled -= count
+                made.undo.append(partial(_take_out, core, touched, made.fresh))
+                made.touched.append((touched, True))
+                if bad:
+                    _refuse_weights(core, caller, entering.values[WEIGHT])
+                alive = core.backend.full(count, 1, np.uint8)
+                log.write({**entering.values, ID: ids, ALIVE: alive}, count)
+            report = _exchange(core, caller, made, renumbering, entering, (highest, ascending), bound)
+        except BaseException:
+            for step in reversed(made.undo):
+                step()
+            raise
+        finally:
+            core.following = None
+    return UpdateReport(
+        inserted=count,
+        deleted=num_left,
+        absent=0 if leaving is None else leaving.absent,
+        duplicates=0 if leaving is None else leaving.duplicates + int(leaving.rows.shape[0]) - num_left,
+        grown=report.grown,
+        path=report.path,
+        expired=num_expired,
+        first_id=first_id,
+    )
+
+
+class _Change:
+    """What a change has done to the records so far.
+
+    Attributes
+    ----------
+    undo : list of callables
+        They write the records back, the last one first.
+    touched : list
+        The records before, and whether events came to them.
+    left, gone : lists of arrays
+        Rows of the log that left, and records that they left without events.
+    fresh : array, int32
+        Records of new pairs.
+    """
+
+    def __init__(self) -> None:
+        self.undo: list[Callable[[], None]] = []
+        self.touched: list[tuple[Touched, bool]] = []
+        self.left: list[Array] = []
+        self.gone: list[Array] = []
+        self.fresh: Array | None = None
+
+
+def _leave(core: EventCore, made: _Change, rows: Array) -> int:
+    """Take events out of the records of their pairs; return how many there are."""
+    if not rows.shape[0]:
+        return 0
+    kernels, table, log = core.backend.kernels("dynstore.graph.events", "pairs"), core.events.table, core.events.log
+    left, touched, gone = kernels.leave_rows(core.backend, table.arrays, log.ring, rows)
+    made.undo.append(partial(kernels.restore_records, table.arrays, log.ring, touched, left))
+    made.touched.append((touched, False))
+    made.left.append(left)
+    made.gone.append(gone)
+    return int(left.shape[0])
+
+
+def _take_out(core: EventCore, touched: Touched, fresh: Array) -> None:
+    """Take back that events came; nothing shows their rows."""
+    kernels, table, log = core.backend.kernels("dynstore.graph.events", "pairs"), core.events.table, core.events.log
+    kernels.remove_records(table.arrays, fresh)
+    table.filled += int(fresh.shape[0])
+    kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))
+
+
+def _refuse_weights(core: EventCore, caller: str, weights: Array) -> None:
+    refuse_infinite(caller, core.backend, weights)
+    raise InputError(f"{caller}: the weights of a pair sum to more than {weights.dtype} holds; wanted smaller ones")
+
+
+def _exchange(
+    core: EventCore,
+    caller: str,
+    made: _Change,
+    renumbering: RenumberingPlan,
+    entering: Entering | None,
+    ids: tuple[int, bool],
+    bound: int | None,
+) -> UpdateReport:
+    """Let pairs come and leave as their events do, end the version, and show the new events."""
+    backend, xp, events = core.backend, core.backend.xp, core.events
+    table, log, count = events.table, events.log, 0 if entering is None else int(entering.src.shape[0])
+    gone = made.gone[0] if len(made.gone) == 1 else xp.concatenate([backend.nothing(np.int32), *made.gone])
+    gone = gone[table.counts(gone) == 0] if count and gone.shape[0] else gone
+    fresh = backend.nothing(np.int32) if made.fresh is None else made.fresh
+    insertions = EdgeColumns(*table.ends(fresh), fresh.astype(core.vertex_dtype, copy=False), -1)
+    deletions = EdgeColumns(*table.ends(gone), None, -1)
+
+    def follow(plan: RenumberingPlan) -> Callable[[], None]:
+        renumbered = table if plan.ranks is None else table.renumbered(plan.ranks, core.directed, fresh)
+        simple: list[Any] = [graph.core for graph in list(core.simple.values())]
+        core.following = [pairs.plan_update(made.touched, plan.ranks is not None) for pairs in simple]
+        newest = _newest(core, entering)
+        rows = log.rows_of(xp.arange(log.tail, log.tail + count, dtype=np.int64))
+        write_ids = events.ids.plan_new(log, rows, *ids)
+        narrow = None if bound is None else log.plan_narrow(bound, count)
+        release = renumbered.plan_release(gone, bool(events.holders))
+
+        def finish() -> None:
+            events.table = renumbered
+            renumbered.take(int(fresh.shape[0]))
+            log.advance(count)
+            log.num_events -= sum(int(rows.shape[0]) for rows in made.left)
+            core.unit.newest = newest
+            write_ids()
+            release()
+            if events.holders:
+                events.bury(made.left)
+            if narrow is not None:
+                narrow()
+
+        return finish
+
+    return exchange(core, caller, Exchange(deletions, insertions, renumbering, follow=follow))
+
+
+def _newest(core: EventCore, entering: Entering | None) -> int | None:
+    """Return the greatest time that the graph will have had."""
+    newest = core.unit.newest
+    if entering is None or TIME not in entering.values or not entering.src.shape[0]:
+        return newest
+    highest = int(entering.values[TIME].max())
+    return highest if newest is None else max(newest, highest)
