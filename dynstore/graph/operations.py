@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dynstore.errors import InputError, LimitError
+from dynstore.graph.events.changing import change
+from dynstore.graph.events.reading import Entering, GivenEvents, find_all, read_rows
 from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.graph.recording import record, take_extra_columns
@@ -43,12 +46,15 @@ class Inserted(NamedTuple):
     extra : dict of arrays, or None
         The extra columns of edges.
     renumbering : RenumberingPlan
+    entering : Entering or None
+        In a multigraph, the edges with all that they have.
     """
 
     rows: Array
     columns: EdgeColumns
     extra: dict[str, Array] | None
     renumbering: RenumberingPlan
+    entering: Entering | None = None
 
 
 class Script(NamedTuple):
@@ -97,6 +103,10 @@ def apply(
         inserted = _read_insertions(core, table, names, time, default_weight)
         script = _read_script(core, table, inserted, (*names[:2], k))
         history = _history(core, script)
+        if core.shows_events:
+            events: Any = core
+            answers = _answers(events.of_pairs(), script, history)
+            return OperationResults(_run_events(events, script), *answers)
         answers = _answers(core, script, history)
     return OperationResults(_run_writes(core, script, history), *answers)
 
@@ -128,6 +138,12 @@ def _read_insertions(
             edges = *edges, table.values("weight", weight, rows)
         others = list(core.edge_dtypes)[: -1 if times is not None else None]  # times are the last
         more = [table.values("edge_columns", name, rows) for name in others]
+    if core.shows_events:
+        given = GivenEvents((*edges, *more), (source, destination, None), times, None, default_weight)
+        events: Any = core
+        entering, renumbering, _ = read_rows(events, INSERTIONS, given)
+        columns = EdgeColumns(entering.src, entering.dst, None, None)
+        return Inserted(rows, columns, None, renumbering, entering)
     edges, extra = take_extra_columns(core, INSERTIONS, (*edges, *more), (source, destination, None), times)
     request = Request(INSERTIONS, edges, ("source", "destination", None), core.stored_weights).opened(core)
     columns, renumbering = core.ids.plan_edges(*with_weights(core, request), core.num_vertices)
@@ -307,6 +323,43 @@ def _run_writes(core: GraphCore, script: Script, history: History) -> UpdateRepo
             insertions = record(core, CALLER, insertions, extra, deletions=gone)
     report = exchange(core, CALLER, Exchange(deletions, insertions, inserted.renumbering))
     return report._replace(duplicates=num_rows - num_edges)
+
+
+def _run_events(core: Any, script: Script) -> UpdateReport:
+    """Let the rows of a multigraph come that no later operation deletes; as one version.
+
+    Ids are counted in the order in which the operations run.
+    """
+    xp, writes, entering = core.backend.xp, script.writes, script.inserted.entering
+    assert entering is not None
+    if not writes.timestamps.shape[0]:
+        return UpdateReport()
+    keys = _pair_keys(core, writes.src, writes.dst)
+    inserts = xp.nonzero(writes.inserts)[0]
+    deletes = xp.nonzero(~writes.inserts)[0][::-1]  # the last one of a pair comes first
+    gone, first = xp.unique(keys[deletes], return_index=True)
+    stays = core.backend.full(inserts.shape[0], True, np.bool_)
+    if gone.shape[0]:
+        place = xp.minimum(search(xp, gone, keys[inserts]), gone.shape[0] - 1)
+        last = writes.timestamps[deletes[first]][place]
+        stays = (gone[place] != keys[inserts]) | (last < writes.timestamps[inserts])
+    order = script.places[inserts]
+    values = {name: column[order] for name, column in entering.values.items()}
+    entering = entering._replace(src=entering.src[order], dst=entering.dst[order], values=values)
+    src, dst = (_in_dtype(core, numbers[deletes[first]]) for numbers in (writes.src, writes.dst))
+    named = EdgeColumns(src, dst, None, -1)
+    with core.lock, Transaction(core, CALLER) as update:
+        find = partial(find_all, core, named)
+        report = change(update, find, entering.of(xp.nonzero(stays)[0]), script.inserted.renumbering)
+    rows = report.inserted + int(gone.shape[0])
+    return report._replace(duplicates=int(writes.timestamps.shape[0]) - rows)
+
+
+def _pair_keys(core: GraphCore, src: Array, dst: Array) -> Array:
+    """Return pairs as int64 numbers; of an undirected pair, the lower number comes first."""
+    xp = core.backend.xp
+    low, high = (src, dst) if core.directed else (xp.minimum(src, dst), xp.maximum(src, dst))
+    return low << MOST_BITS | high
 
 
 def _running_least(backend: Any, values: Array) -> Array:

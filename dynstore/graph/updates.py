@@ -336,6 +336,9 @@ class MutableGraph(LocalGraph):
 
         Notes
         -----
+        In a multigraph "delete" deletes all edges of its pair, neighbours come once and without weights, and ids are
+        counted in the order in which the operations run.
+
         A query for an id that is not yet a vertex finds nothing. A batch of queries alone makes no new version. The
         first "predecessors" on a directed graph makes the table of in-edges.
 
@@ -365,10 +368,8 @@ class MutableGraph(LocalGraph):
         >>> found.report.inserted, G.version
         (1, 1)
         """
-        if self.core.shows_events:
-            raise InputError(
-                "apply: got a multigraph, on which it does not run yet; wanted update() and questions in turn"
-            )
+        if self.core.shows_events and self.core.journal is not None:
+            raise InputError("apply: a database does not log it for a multigraph yet; wanted update()")
         if on_duplicate != "replace":
             raise InputError(
                 f"apply: on_duplicate is {on_duplicate!r}; wanted 'replace'. Sums of weights are for insert_edges "

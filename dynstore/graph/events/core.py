@@ -23,6 +23,7 @@ from dynstore.graph.events.pairs import PairRecords
 from dynstore.graph.records import TIME, WEIGHT
 from dynstore.graph.times import TimeUnit
 from dynstore.interrupts import MemoryChecked
+from dynstore.lookup import provided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -278,6 +279,11 @@ class MultiCore(GraphCore):
         stored = store.look_up(self.backend.full(row.shape[0], number, row.dtype), row)[1]
         assert stored is not None
         return stored
+
+    def of_pairs(self) -> GraphCore:
+        """Return a core with each pair of vertices once, without weights."""
+        pairs: GraphCore = provided("simple").SimpleCore(self, None)
+        return pairs
 
     def find_records(self, src: Array, dst: Array) -> Array:
         """Return the record of each pair, negative for those without events."""

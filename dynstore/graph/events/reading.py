@@ -38,6 +38,7 @@ __all__ = [
     "GivenDeletions",
     "GivenEvents",
     "Leaving",
+    "find_all",
     "open_rows",
     "read_bound",
     "read_deletions",
@@ -223,7 +224,7 @@ def read_deletions(core: EventCore, caller: str, given: GivenDeletions) -> Calla
         raise InputTypeError(f"{caller}: neither edges nor edge_ids were given; wanted one of them")
     request = Request(caller, given.edges, (*given.names[:2], None), None).opened(core)
     columns = core.ids.find_edges(*request, core.num_vertices)
-    return lambda: _find_all(core, columns) if given.which == "all" else _find_some(core, columns, given.which)
+    return lambda: find_all(core, columns) if given.which == "all" else _find_some(core, columns, given.which)
 
 
 def _find_ids(core: EventCore, wanted: Array) -> Leaving:
@@ -242,7 +243,7 @@ def _records_of(core: EventCore, columns: EdgeColumns) -> tuple[Array, Array]:
     return found, there
 
 
-def _find_all(core: EventCore, columns: EdgeColumns) -> Leaving:
+def find_all(core: EventCore, columns: EdgeColumns) -> Leaving:
     """Find all events of some pairs."""
     xp = core.backend.xp
     found, there = _records_of(core, columns)

@@ -79,8 +79,6 @@ CALLS: list[tuple[Call, type[DynstoreError], str]] = [
      "insert_edges: on_duplicate is 'add', but in a multigraph each row is an edge"),
     (lambda G: G.update(FRAME, on_duplicate="add"), InputError, "update: on_duplicate is 'add', but in a multigraph"),
     (lambda G: G.edge_weights([(0, 1)]), InputError, r"edge_weights: .*simple\(.*events"),
-    (lambda G: G.apply({"op": ["has_edge"], "source": [0], "destination": [1], "time": [0]}), InputError,
-     "apply: got a multigraph"),
     # questions
     (lambda G: G.events(0, 99), InputError, "events: vertex 99 is not in the graph"),
     (lambda G: G.events(0, 1, 5, 2), InputError, "events: start is 5, end is 2; wanted an end from 5 on"),
