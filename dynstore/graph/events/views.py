@@ -7,7 +7,7 @@ from functools import partial
 from math import ceil
 from threading import RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -64,9 +64,15 @@ class PairsOfRows(ShownStore):
 
     def __init__(self, core: EventViewCore, store: Store) -> None:
         super().__init__(store)
-        self._core, self._num_vertices = core, store.num_vertices
+        self._view, self._num_vertices = ref(core), store.num_vertices  # no circle: a pin that is dropped ends at once
         self._flat: Store | None = None
         self._shown, self._is_current = store, core.reads_graph
+
+    @property
+    def _core(self) -> EventViewCore:
+        core = self._view()
+        assert core is not None
+        return core
 
     @property
     def num_vertices(self) -> int:
@@ -129,7 +135,7 @@ class EventViewCore(MultiCore):
         The version that the view shows.
     """
 
-    def __init__(self, core: MultiCore, find_rows: Callable[[], Array], lease: Lease) -> None:
+    def __init__(self, core: MultiCore, find_rows: Callable[[], Array] | None, lease: Lease) -> None:
         self.__dict__.update(
             {name: value for name, value in core.__dict__.items() if name not in ("events", "following")}
         )
@@ -158,6 +164,10 @@ class EventViewCore(MultiCore):
     def _columns_now(self) -> dict[str, Array]:
         return self._shown.columns
 
+    def _found_rows(self) -> Array:
+        assert self._find_rows is not None
+        return self._find_rows()
+
     @property
     def pairs(self) -> PairRecords:
         return self._pairs
@@ -168,7 +178,7 @@ class EventViewCore(MultiCore):
             with self.lock:
                 if self._rows is None:
                     with MemoryChecked("window"):
-                        columns, self._rows = dict(self._columns_now()), self._find_rows()
+                        columns, self._rows = dict(self._columns_now()), self._found_rows()
                         self._columns = columns
         return self._rows
 
@@ -279,7 +289,8 @@ class PinnedEvents(EventViewCore):
         self._released: Released | None = None
         self._first, self._capacity, self._count = ring.first_row, ring.capacity, ring.span
         self._link, self._num_events = events.deaths, log.num_events
-        super().__init__(core, self._find, Lease(core.lease.version))
+        super().__init__(core, None, Lease(core.lease.version))
+        self._guard = core.lock
         self._kept = dict(core.columns)
         self.lock = RLock()
         self.ids = pin_ids(core.ids, core.num_vertices, core.lock)
@@ -322,15 +333,16 @@ class PinnedEvents(EventViewCore):
         places = xp.minimum(xp.searchsorted(keys, wanted), keys.shape[0] - 1)
         return xp.where(keys[places] == wanted, numbers[places], -1).astype(np.int32)
 
-    def _find(self) -> Array:
-        """Return the rows that were there: those that are, and those that left since."""
+    def _found_rows(self) -> Array:
+        """Return the rows that were there: those that are, and those that left since. No update runs meanwhile."""
         rows = (self.backend.xp.arange(self._count, dtype=np.int64) + self._first) % self._capacity
-        alive = self._kept[ALIVE] != 0
-        link = self._link
-        while link.rows is not None and link.next is not None:
-            alive[link.rows] = True
-            link = link.next
-        self._link = Deaths()
+        with self._guard:
+            alive = self._kept[ALIVE] != 0
+            link = self._link
+            while link.rows is not None and link.next is not None:
+                alive[link.rows] = True
+                link = link.next
+            self._link = Deaths()
         return rows[alive[rows]]
 
     def release(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dynstore
 from dynstore import DynamicGraph
 from dynstore.errors import StaleSnapshotError
 from dynstore.typing import UpdateReport
@@ -325,3 +327,39 @@ def test_edges_may_lie_in_host_memory(device: str) -> None:
         assert weights_of(graph.simple("sum")) == left.tolist()
         used = graph.memory_usage()
         assert device == "cpu" or used["host"] > used["log"] > 6000 * 33
+
+
+def test_a_pin_that_is_dropped_ends_at_once() -> None:
+    """Its rows are used again, without a collection of garbage."""
+    G = make("cpu", timestamps="int64")
+    G.insert_edges(([0, 1], [1, 2], [1, 2]))
+    pin = G.pin()
+    pin.edge_table()
+    dynstore.bfs(pin, 0)
+    pin.simple("count").edge_table()
+    core: Any = G.core
+    assert len(core.events.holders) == 1
+    del pin
+    assert len(core.events.holders) == 0
+
+
+def test_a_pin_waits_for_the_update_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread reads it meanwhile: it does not see half of an update."""
+    G = make("cpu", weighted=True)
+    G.insert_edges(([0, 1, 2], [1, 2, 3], [1.0, 2.0, 3.0]))
+    pin = G.pin()
+    core: Any = G.core
+    write, found = core.events.log.write, []
+    reader = threading.Thread(target=lambda: found.append(ids_of(pin)))
+
+    def read_meanwhile(*given: Any) -> None:
+        reader.start()
+        reader.join(0.2)
+        assert not found
+        write(*given)
+
+    monkeypatch.setattr(core.events.log, "write", read_meanwhile)
+    G.update(([5], [6], [1.0]), edge_ids=[0, 2])
+    reader.join(10)
+    assert found == [[0, 1, 2]]
+    assert ids_of(G) == [1, 3]
