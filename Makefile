@@ -48,7 +48,7 @@ test-gpu: ## Run the tests with CUDA for real; uses the packages of PYTHON, make
 test-versions: $(TEST_STAMP) ## Run them with the newest libraries on PYTHONS, and with the oldest (VERSIONS=both)
 	$(RUN) -m tests.versions.run --libraries $(VERSIONS) $(PYTHONS) --pytest-args $(PYTEST_ARGS)
 
-mutations: $(TEST_STAMP) ## Put some thirty bugs into copies of the tree: do the tests find them?
+mutations: $(TEST_STAMP) ## Put some forty bugs into copies of the tree: do the tests find them?
 	$(RUN) -m tests.mutations.run
 
 lint: $(TEST_STAMP) ## Run ruff check, ruff format --check and mypy

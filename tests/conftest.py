@@ -16,6 +16,7 @@ import gc
 import os
 import random
 import secrets
+import signal
 import sys
 import zlib
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ if "cuda" not in DEVICES:
     # Read once, when Numba is imported, so it must come first.
     assert "numba" not in sys.modules, "Numba was imported before tests/conftest.py"
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Scripts of shells start programs in the background with Ctrl-C ignored. Those that tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # A newcomer's first run must not depend on luck. `make test-random` draws.
 FIXED_SEED = 20261121
 if os.environ.get("DYNSTORE_TEST_SEED") == "random":

@@ -1,4 +1,4 @@
-"""Thirty-three bugs that the tests must find: small changes of kernels and host code, each of them wrong."""
+"""Some forty bugs that the tests must find: small changes of kernels and host code, each of them wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mutation:
     tests: tuple[str, ...]
 
 
-STORES, ALGORITHMS = "tests/stores", "tests/algorithms"
+STORES, ALGORITHMS, EVENTS = "tests/stores", "tests/algorithms", "tests/graph/events"
 CONTRACT = f"{STORES}/test_contract.py"
 
 # CUDA kernels, and what starts them.
@@ -297,4 +297,79 @@ HOST_CODE = [
     ),
 ]
 
-MUTATIONS = [*CUDA, *HOST_KERNELS, *HOST_CODE]
+# Events: kernels of both devices, and what holds them together.
+EVENT_MODEL, EVENT_CASES = f"{EVENTS}/test_model.py", f"{EVENTS}/test_cases.py"
+OF_EVENTS = [
+    Mutation(
+        "sum-keeps-the-rest-of-what-cancelled-out",
+        "dynstore/graph/events/cpu/pairs.py",
+        "elif is_float and not KEPT *",
+        "elif is_float and not 0.0 *",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "sum-keeps-the-rest-of-what-cancelled-out-on-cuda",
+        "dynstore/graph/events/cuda/pairs.py",
+        "if not (KEPT *",
+        "if not (0.0 *",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "pair-without-events-hides-those-behind-it",
+        "dynstore/graph/events/cpu/pairs.py",
+        "pairs.records, key)] = REMOVED",
+        "pairs.records, key)] = EMPTY",
+        (EVENT_MODEL,),
+    ),
+    Mutation(
+        "event-leaves-twice",
+        "dynstore/graph/events/cpu/pairs.py",
+        "if alive[row] == 0:",
+        "if False:",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "chain-of-a-batch-forgets-the-events-before",
+        "dynstore/graph/events/cuda/pairs.py",
+        "if i > low else np.int32(state >> HALF)",
+        "if i > low else np.int32(-1)",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "events-of-a-ring-come-in-the-order-of-their-rows",
+        "dynstore/graph/events/log.py",
+        "if first + ring.span > self.capacity:",
+        "if False:",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "record-is-used-again-while-a-pin-shows-it",
+        "dynstore/graph/events/changing.py",
+        "renumbered.plan_release(gone, bool(events.holders))",
+        "renumbered.plan_release(gone, False)",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "pair-that-comes-again-in-an-update-is-deleted",
+        "dynstore/graph/events/changing.py",
+        "gone[table.counts(gone) == 0] if count and gone.shape[0] else gone",
+        "gone",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "ids-keep-the-rows-that-events-had",
+        "dynstore/graph/events/core.py",
+        "            self.ids.forget_rows()\n",
+        "            pass\n",
+        (EVENT_CASES, EVENT_MODEL),
+    ),
+    Mutation(
+        "refused-insertion-leaves-its-records",
+        "dynstore/graph/events/changing.py",
+        "    kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))\n",
+        "",
+        (f"{EVENTS}/test_failures.py",),
+    ),
+]
+
+MUTATIONS = [*CUDA, *HOST_KERNELS, *HOST_CODE, *OF_EVENTS]

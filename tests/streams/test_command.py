@@ -103,7 +103,6 @@ def test_ctrl_c_ends_cleanly_after_what_has_come(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "dynstore", "stream", str(tmp_path / "e.csv"), "--follow", "--device", "cpu"]
     root = Path(__file__).resolve().parents[2]
     given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": root}
-    given["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background, shells ignore it
     with subprocess.Popen(program, **given) as process:
         assert process.stdout is not None
         while " 2 rows" not in (line := process.stdout.readline()):

@@ -190,7 +190,6 @@ import os, signal, threading
 from tests.streams.scripted import Scripted
 from dynstore import DynamicGraph, Stream
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start programs in the background without it
 source, G = Scripted([(0, 1), (1, 2)]), DynamicGraph(device="cpu")
 stream = Stream(G, source, max_delay=0.0)
 stream.ask(len)

@@ -15,6 +15,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph
 from dynstore.errors import StaleSnapshotError
+from dynstore.graph.events.layout import BLOCK
 from dynstore.typing import UpdateReport
 from tests.graph.events.driver import DEVICES, same, shown
 
@@ -206,6 +207,33 @@ def test_a_sum_that_was_too_large(device: str) -> None:
     assert weights_of(S) == [1e308]
     G.delete_edges(edge_ids=[0])
     assert weights_of(S) == [2.0]
+
+
+@every_device
+def test_a_sum_whose_great_weights_leave(device: str) -> None:
+    """Two floats do not hold three magnitudes; what is left of a sum is made anew."""
+    G = make(device, weighted=True)
+    G.insert_edges(([0, 0, 0], [1, 1, 1], [1.0, 1e20, 1e40]))
+    S = G.simple("sum")
+    G.delete_edges(edge_ids=[2])
+    assert weights_of(S) == [1e20]
+    G.delete_edges(edge_ids=[1])
+    assert weights_of(S) == [1.0]
+
+
+@every_device
+def test_rows_that_are_used_again_are_in_order_of_arrival(device: str) -> None:
+    """Of equal times, those that came first are the first, although their rows are the last ones."""
+    G = make(device, weighted=True, timestamps="int64")
+    for time, first, last in ((0, 0, BLOCK - 10), (1, BLOCK - 10, BLOCK + 10)):
+        ids, pair = np.arange(first, last), np.ones(last - first, int)
+        G.expire(time)
+        G.insert_edges((0 * pair, pair, ids.astype(float), time * pair))
+    assert G.core.events.log.capacity == BLOCK
+    view = G.window(1, 2)
+    assert ids_of(view) == ids.tolist()
+    assert weights_of(view.simple("first")) == [BLOCK - 10]
+    assert weights_of(view.simple("last")) == [BLOCK + 9]
 
 
 @every_device
