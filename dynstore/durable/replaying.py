@@ -68,8 +68,8 @@ class _Replay:
         self._refused: tuple[LogEntry, str] | None = None
 
     def run(self, entries: Iterable[LogEntry]) -> Replayed:
-        records, size, position, before, times = 0, 0, None, None, self.graph.core.time_unit
-        if times is not None:
+        records, size, position, before = 0, 0, None, None
+        if (times := self.graph.core.time_unit) is not None:
             times.dated = False  # the log has numbers for date-times
         for entry in entries:
             if self._waiting and not (self._rows + entry.change.rows <= FOLD_ROWS and self._goes_with(entry)):
@@ -81,7 +81,7 @@ class _Replay:
             records, size, before = records + 1, size + entry.end - entry.start, position
             position = entry.change.position or position
         self._make()
-        if times is not None:
+        if (times := self.graph.core.time_unit) is not None:  # another one, if the graph was cleared
             times.guess_dated()
         if self._refused is None:
             return Replayed(records, position, None, size)

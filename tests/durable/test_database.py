@@ -20,7 +20,7 @@ from dynstore.durable.folder import read_manifest
 from dynstore.durable.graph import DurableGraph
 from dynstore.durable.reading import LogReader
 from dynstore.durable.records import KINDS as LOGGED
-from dynstore.errors import DynstoreError, InputError, LogError
+from dynstore.errors import DynstoreError, InputError, InputTypeError, LogError
 from dynstore.files import Files
 from tests.conftest import DEVICES
 from tests.durable.scenes import FAST, KINDS, Fast, content, make_update, named, opened, random_update
@@ -195,6 +195,24 @@ def test_times_of_every_form(tmp_path: Path) -> None:
         assert content(db.graph) == content(twin)
     with opened(tmp_path / "db", timestamps="int64") as db:
         assert content(db.graph) == content(twin)
+
+
+@pytest.mark.parametrize("multigraph", [False, True])
+def test_a_cleared_graph_knows_date_times_again(multigraph: bool, tmp_path: Path) -> None:
+    """The times of a log are numbers; what they are is guessed from those behind the last clear."""
+    options: dict[str, Any] = {"timestamps": "int64", "multigraph": multigraph}
+    with opened(tmp_path / "db", **options) as db:
+        for _ in range(2):
+            db.graph.clear()
+            db.graph.insert_edges(([0], [1]), time=np.array(["2024-01-01"], "datetime64[ns]"))
+    with opened(tmp_path / "db", **options) as db:
+        with pytest.raises(InputTypeError, match="wanted date-times"):
+            db.graph.insert_edges(([0], [1]), time=[5])
+        db.graph.clear()
+        db.graph.insert_edges(([0], [1]), time=[5])
+    with opened(tmp_path / "db", **options) as db:
+        with pytest.raises(InputTypeError, match="wanted numbers"):
+            db.graph.insert_edges(([0], [1]), time=np.array(["2024-01-01"], "datetime64[ns]"))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, options in KINDS.items() if not options.get("multigraph")])
