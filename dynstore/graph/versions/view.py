@@ -173,8 +173,7 @@ class ViewCore(GraphCore):
 def window_of(graph: LocalGraph, start: Any, end: Any) -> GraphView:
     """Return a view of the edges of some time; see :meth:`dynstore.DynamicGraph.window`."""
     core = graph.core
-    assert core.records is not None or core.timestamps is None
-    start, end = read_bounds("window", core.records, start, end)
+    start, end = read_bounds("window", core.records if TIME in core.edge_dtypes else None, start, end)
     lease = core.lease
 
     def shown(store: Store) -> FixedStore:
