@@ -7,6 +7,7 @@ and in one process, so that disturbances of the machine affect both:
 - insertions: beside as many new pairs into a graph with the same columns, which keeps one row a pair;
 - expiry: beside ``delete_edges`` of as many pairs of a graph of pairs;
 - deletions by id, counted and given: beside as many pairs;
+- the pairs of a tenth of the time: selected in the store, beside sorted, which is the other way to find them;
 - questions: the events of a pair and of a vertex in a tenth of the time;
 - a window of a tenth of the time, and its components: beside Raphtory with ``--raphtory``, which is installed by hand.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,8 +34,21 @@ from dynstore.bench.timing import LapTimer, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
+from dynstore.graph.events import views
 
-__all__ = ["Rows", "deletions", "expiries", "insertions", "main", "measure", "questions", "sizes", "slides", "windows"]
+__all__ = [
+    "Rows",
+    "deletions",
+    "expiries",
+    "insertions",
+    "main",
+    "measure",
+    "questions",
+    "selections",
+    "sizes",
+    "slides",
+    "windows",
+]
 
 WARM_UP = 3
 MICRO = 1e3  # us in a ms
@@ -205,6 +220,22 @@ def windows(stream: Rows, steps: int, raphtory: bool) -> dict[str, Any]:
     return _line("window of 10 % and its components", ours, beside if peer is not None else None)
 
 
+def selections(stream: Rows, steps: int) -> dict[str, Any]:
+    """Find the pairs of a tenth of the time as they lie in the store, beside sorting them."""
+    graph, watch = stream.graph(True), LapTimer(stream.backend)
+    graph.insert_edges(stream.rows(0, stream.size))
+    width, share = stream.size // 10, views.SELECTED
+    taken: dict[float, list[float]] = {0.0: [], math.inf: []}
+    try:
+        for step in range(steps + WARM_UP):
+            start = (step * 7919) % (stream.size - width)
+            for views.SELECTED, times in taken.items():
+                times.append(_timed(watch, lambda start=start: graph.window(start, start + width).simple().snapshot()))
+    finally:
+        views.SELECTED = share
+    return _line("pairs of 10 %, selected beside sorted", *taken.values())
+
+
 class _Raphtory:
     """The same rows in a graph of Raphtory's."""
 
@@ -259,6 +290,7 @@ def measure(
         for given in (False, True):
             yield deletions(stream, batch, steps, given)
     yield from questions(stream, 5 * steps)
+    yield selections(stream, steps)
     yield windows(stream, steps, raphtory)
     yield sizes(stream)
 

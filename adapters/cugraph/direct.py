@@ -36,7 +36,7 @@ _own = threading.local()
 def behind(value: Any) -> DynamicGraph | None:
     """Return the DynamicGraph that is the value, or that a live graph shows; None for anything else."""
     if isinstance(value, DynamicGraph):
-        if value.core.shows_events:
+        if value.core.shows_events:  # tested here, so that the walk of a call has a room less
             refuse_multigraph(CALLER, value)
         return value
     live = getattr(value, "_Impl", None)

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["Database", "open_database"]
 
 R = TypeVar("R")
+# Options that need not be those of the folder.
+FREE = ("device", "frames", "capacity", "first_edge_id")
 # Updates that change nothing of the graph before they call `Transaction.await_record`.
-FREE = ("device", "frames", "capacity", "first_edge_id")  # options that need not be those of the folder
 PLANNED = ("insert_edges", "delete_edges", "update", "expire", "slide", "apply")
 _log = logging.getLogger("dynstore")
 

@@ -146,7 +146,7 @@ def _check_edges(options: Mapping[str, Any], columns: Mapping[str, np.ndarray], 
     if weights is not None:
         if str(weights.dtype) != options["weight_dtype"]:
             raise ValueError(f"the weights are {weights.dtype}; wanted {options['weight_dtype']}")
-        missing = np.isnan(weights) if weights.dtype.kind == "f" else np.zeros(0, bool)
+        missing = np.isnan(weights)
         if missing.any():
             raise ValueError(f"the weight of edge {int(missing.argmax())} is NaN; wanted a number")
     deleted = columns.get("deleted")

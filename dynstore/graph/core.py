@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.graph.records import EdgeRecords
-    from dynstore.graph.times import TimeUnit
     from dynstore.graph.versions.undo import Pinned, UndoLog
     from dynstore.ids.base import RenumberingPlan, VertexIds
     from dynstore.input.columns import EdgeColumns
+    from dynstore.input.times import TimeUnit
     from dynstore.stores.base import Columns, NativeRows, Store
     from dynstore.stores.table.slots import SearchResult
     from dynstore.typing import Array, Frames, Memory, UpdateReport

@@ -186,23 +186,20 @@ class DynamicGraph(MutableGraph):
         refuse_unknown(DynamicGraph, make, store_options)
         spills = check_memory(CALLER, memory, spill, make)
         limit = check_multigraph(CALLER, multigraph, event_memory, first_edge_id, vertex_dtype, make, dtypes)
+        held = {WEIGHT: weight_dtype, **dtypes} if weighted else dtypes
         with MemoryChecked("DynamicGraph"):
             if multigraph:
                 stored_weights = vertex_dtype
             elif dtypes:
-                held = {WEIGHT: weight_dtype, **dtypes} if weighted else dtypes
                 records = EdgeRecords(backend, held, vertex_dtype, capacity or 0, bool(times))
                 stored_weights = vertex_dtype
             kinds = vertex_dtype, stored_weights
             place = choose_memory(backend, make, memory, entries, 0, kinds, directed)
             out: Store = make(backend, *kinds, entries, store_options, place)
-        kind: Any = GraphCore
-        if multigraph:
-            columns = {**({WEIGHT: weight_dtype} if weighted else {}), **dtypes}
-            with MemoryChecked("DynamicGraph"):
-                kind = partial(
-                    EventCore, events=Events.allocate(backend, columns, capacity or 0, limit, first_edge_id, place)
-                )
+            kind: Any = GraphCore
+            if multigraph:
+                events = Events.allocate(backend, held, capacity or 0, limit, first_edge_id, place)
+                kind = partial(EventCore, events=events)
         core: GraphCore = kind(
             backend,
             ids,
@@ -425,9 +422,6 @@ class DynamicGraph(MutableGraph):
         0       0            1    10
         1       1            2    20
         """
-        if self.core.shows_events:
-            view: GraphView = provided("events").window_of_events(self, start, end)
-            return view
         return window_of(self, start, end)
 
     def pin(self) -> PinnedGraph:

@@ -221,12 +221,11 @@ class LocalGraph(Tables, EventQuestions, ReadableGraph):
         return self._pieces(int(max_edges))
 
     def _pieces(self, max_edges: int) -> Iterator[dict[str, Array]]:
-        core, xp = self.core, self.core.backend.xp
-        store, version = core.out, self.version
+        core: Any = self.core
         if core.shows_events:
-            events: Any = core
-            yield from events.event_pieces(max_edges)
+            yield from core.event_pieces(max_edges)
             return
+        store, version, xp = core.out, self.version, core.backend.xp
         ends, low, before = store.row_ends(), 0, 0
         while low < store.num_vertices:
             if version != self.version:

@@ -15,6 +15,7 @@ from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.graph.recording import record, take_extra_columns
 from dynstore.graph.transaction import Transaction
 from dynstore.ids.base import RenumberingPlan
+from dynstore.ids.hash_table import pair_keys
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.operations.history import MOST_BITS, History, Neighbors, Writes, search
@@ -334,7 +335,7 @@ def _run_events(core: Any, script: Script) -> UpdateReport:
     assert entering is not None
     if not writes.timestamps.shape[0]:
         return UpdateReport()
-    keys = _pair_keys(core, writes.src, writes.dst)
+    keys = pair_keys(xp, writes.src, writes.dst, core.directed)
     inserts = xp.nonzero(writes.inserts)[0]
     deletes = xp.nonzero(~writes.inserts)[0][::-1]  # the last one of a pair comes first
     gone, first = xp.unique(keys[deletes], return_index=True)
@@ -353,13 +354,6 @@ def _run_events(core: Any, script: Script) -> UpdateReport:
         report = change(update, find, entering.of(xp.nonzero(stays)[0]), script.inserted.renumbering)
     rows = report.inserted + int(gone.shape[0])
     return report._replace(duplicates=int(writes.timestamps.shape[0]) - rows)
-
-
-def _pair_keys(core: GraphCore, src: Array, dst: Array) -> Array:
-    """Return pairs as int64 numbers; of an undirected pair, the lower number comes first."""
-    xp = core.backend.xp
-    low, high = (src, dst) if core.directed else (xp.minimum(src, dst), xp.maximum(src, dst))
-    return low << MOST_BITS | high
 
 
 def _running_least(backend: Any, values: Array) -> Array:

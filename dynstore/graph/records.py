@@ -23,7 +23,7 @@ import numpy as np
 
 from dynstore.bits import unpack_bits
 from dynstore.errors import LimitError
-from dynstore.graph.times import TimeUnit
+from dynstore.input.times import TimeUnit
 from dynstore.interrupts import Uninterrupted
 from dynstore.stores.pma.aged import MOST_STRETCHES, Aged
 

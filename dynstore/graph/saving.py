@@ -49,9 +49,8 @@ __all__ = [
 ]
 
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
-FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
-FORMAT_OF_TIMES = 3  # of graphs with times of edges
-FORMAT_OF_EVENTS = 4  # of multigraphs
+# Those of graphs with some options; of several, the highest.
+FORMATS = {"edge_columns": 2, "timestamps": 3, "multigraph": 4}
 TEXT, ENDS = ".text", ".ends"
 TOKEN_BYTES = 4  # of the token in the names of files, which differs from one saving to the next
 # The parts that a graph may have, and their dtypes.
@@ -155,11 +154,9 @@ def _write_part(files: Files, folder: Path, token: str, place: int, name: str, a
 def _write_manifest(files: Files, folder: Path, state: GraphState, parts: list[dict[str, Any]]) -> None:
     from dynstore import __version__
 
-    newer = FORMAT_OF_COLUMNS if state.options.get("edge_columns") else FORMAT
-    newer = FORMAT_OF_TIMES if state.options.get("timestamps") else newer
     manifest = {
         "kind": KIND,
-        "format": FORMAT_OF_EVENTS if state.options.get("multigraph") else newer,
+        "format": max([FORMAT, *(number for option, number in FORMATS.items() if state.options.get(option))]),
         "written_by": f"dynstore {__version__}",
         "options": state.options,
         "num_vertices": state.num_vertices,
@@ -233,10 +230,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise SavedGraphError(f"load: {str(file)!r} has no kind and format; wanted the manifest of a saved graph")
     if manifest["kind"] != KIND:
         raise SavedGraphError(f"load: {str(path)!r} has kind {manifest['kind']!r}; this dynstore reads {KIND!r}")
-    if not FORMAT <= manifest["format"] <= FORMAT_OF_EVENTS:
+    if not FORMAT <= manifest["format"] <= max(FORMATS.values()):
         raise SavedGraphError(
             f"load: {str(path)!r} has format {manifest['format']}, written by {manifest.get('written_by')}; "
-            f"this dynstore reads formats {FORMAT} to {FORMAT_OF_EVENTS}"
+            f"this dynstore reads formats {FORMAT} to {max(FORMATS.values())}"
         )
     rest = {name: value for name, value in manifest.items() if name != "checksum"}
     try:

@@ -41,7 +41,7 @@ def _check_kind(core: GraphCore, caller: str, on_duplicate: str, edge_id: Any) -
         raise InputError(f"{caller}: edge_id was given, but edges have no ids; make the graph with multigraph=True")
 
 
-def _refuse_ids(edge_ids: Any, which: str, caller: str) -> None:
+def _refuse_ids(caller: str, edge_ids: Any, which: str) -> None:
     """Refuse what is for multigraphs."""
     if edge_ids is not None or which != "all":
         name = "which" if edge_ids is None else "edge_ids"
@@ -155,8 +155,8 @@ class MutableGraph(LocalGraph):
         core: Any = self.core
         if core.shows_events:
             return delete_events(core, GivenDeletions(edges, (source, destination, None), edge_ids, which))
-        if edge_ids is not None or which != "all" or edges is None:
-            _refuse_ids(edge_ids, which, "delete_edges")
+        _refuse_ids("delete_edges", edge_ids, which)
+        if edges is None:
             raise InputTypeError("delete_edges: edges is None; wanted a frame, a tuple of columns or a list of pairs")
         return delete(core, Request("delete_edges", edges, (source, destination, None), None))
 
@@ -240,7 +240,7 @@ class MutableGraph(LocalGraph):
             return update_events(
                 core, events, GivenDeletions(delete, names, edge_ids, which), expire_before, expire_last
             )
-        _refuse_ids(edge_ids, which, "update")
+        _refuse_ids("update", edge_ids, which)
         given = GivenInsertions(insert, (source, destination, weight), time, default_weight, on_duplicate)
         return update(core, given, delete, expire_before, expire_last)
 

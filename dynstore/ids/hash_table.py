@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["EMPTY", "LARGEST_KEY", "MULTIPLIER", "REMOVED", "HashTable", "Unknown"]
+__all__ = [
+    "EMPTY",
+    "LARGEST_KEY",
+    "MULTIPLIER",
+    "REMOVED",
+    "HashTable",
+    "Unknown",
+    "is_crowded",
+    "pair_keys",
+    "shift_of",
+    "slots_for",
+]
 
 # The keys of slots without a key; keys themselves are not negative.
 EMPTY, REMOVED = -1, -2
@@ -22,6 +33,28 @@ LARGEST_KEY = 2**63 - 2
 MULTIPLIER = 0x9E3779B97F4A7C15
 
 MIN_SLOTS = 64
+
+
+def slots_for(num_keys: int) -> int:
+    """Return the slots of a table that so many keys fill at most by half: a power of two."""
+    return max(MIN_SLOTS, 1 << (2 * num_keys - 1).bit_length())
+
+
+def is_crowded(num_slots: int, filled: int) -> bool:
+    """Whether more than 5 slots of 8 are filled, so that searches get long."""
+    return 8 * filled > 5 * num_slots
+
+
+def shift_of(num_slots: int) -> int:
+    """Return how far a 64-bit product is shifted right to give a slot of a table."""
+    return 65 - int(num_slots).bit_length()
+
+
+def pair_keys(xp: Any, src: Array, dst: Array, directed: bool) -> Array:
+    """Return pairs of row numbers below 2**31 as int64 keys; of an undirected pair, the lower number comes first."""
+    low, high = (src, dst) if directed else (xp.minimum(src, dst), xp.maximum(src, dst))
+    keys: Array = low.astype(np.int64) << 32 | high
+    return keys
 
 
 class Unknown(NamedTuple):
@@ -63,8 +96,7 @@ class HashTable:
     @classmethod
     def allocate(cls, backend: Backend, num_keys: int) -> HashTable:
         """Make an empty table that ``num_keys`` keys fill at most by half."""
-        num_slots = max(MIN_SLOTS, 1 << (2 * num_keys - 1).bit_length())
-        cells = backend.empty(2 * num_slots, np.int64)
+        cells = backend.empty(2 * slots_for(num_keys), np.int64)
         cells.fill(EMPTY)
         return cls(cells, secrets.randbits(63))
 
@@ -74,12 +106,12 @@ class HashTable:
 
     @property
     def shift(self) -> int:
-        """How far a 64-bit product is shifted right to give a slot."""
-        return 65 - self.num_slots.bit_length()
+        """See :func:`shift_of`."""
+        return shift_of(self.num_slots)
 
     def takes(self, num_keys: int) -> bool:
-        """Whether ``num_keys`` can be added without filling more than 5 slots of 8."""
-        return 8 * (self.filled + num_keys) <= 5 * self.num_slots
+        """Whether ``num_keys`` can be added without crowding the table."""
+        return not is_crowded(self.num_slots, self.filled + num_keys)
 
     def copy(self, backend: Backend) -> HashTable:
         """Return a deep copy."""

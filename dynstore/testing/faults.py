@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dynstore.errors import OutOfMemoryError
 from dynstore.testing.invariants import host_arrays
@@ -12,6 +12,7 @@ from dynstore.testing.model import weigh
 if TYPE_CHECKING:
     import pytest
 
+    from dynstore.backend import Backend
     from dynstore.testing.pair import Pair
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "for_every_kernel",
     "for_every_new_array",
     "for_every_pinned_array",
+    "let_fail",
 ]
 
 MAX_FAILURES = 1000
@@ -109,43 +111,52 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
     int
         Number of allocations of the update.
     """
-    empty = pair.graph.core.backend.empty
-    backend = pair.graph.core.backend
-    return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: FailingEmpty(empty, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, "empty", method, args, kwargs)
 
 
 def for_every_pinned_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but allocations of pinned host memory fail."""
-    pinned, backend = pair.graph.core.backend.pinned, pair.graph.core.backend
-    return _fail_in_turn(monkeypatch, pair, backend, "pinned", lambda n: FailingEmpty(pinned, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, "pinned", method, args, kwargs)
 
 
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but functions of NumPy or CuPy that return new arrays fail."""
-    backend, module = pair.graph.core.backend, pair.graph.core.backend.xp
-    return _fail_in_turn(monkeypatch, pair, backend, "xp", lambda n: FailingModule(module, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, "array", method, args, kwargs)
 
 
 def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but compiling or loading a CUDA kernel fails, as in a new process."""
-    from dynstore.cuda.compiler import Kernel
-
-    find = Kernel._find
-    return _fail_in_turn(monkeypatch, pair, Kernel, "_find", lambda n: FailingFind(find, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, "kernel", method, args, kwargs)
 
 
-def _fail_in_turn(
-    monkeypatch: pytest.MonkeyPatch, pair: Pair, owner: Any, name: str, make: Any, method: str, args: Any, kwargs: Any
-) -> int:
-    """Replace an attribute of ``owner`` by ``make(n)``, which fails at its n-th call, for n from 0 until none fails."""
+def let_fail(patch: pytest.MonkeyPatch, backend: Backend, what: str, number: int) -> Any:
+    """Let one call fail, counted from 0, and return what counts the calls.
+
+    ``what``: "empty" or "pinned", allocations through the backend; "array", functions of NumPy or CuPy that return new
+    arrays; "kernel", the loading of CUDA kernels, as in a new process.
+    """
+    owner: Any = backend
+    name, make = what, cast("Any", FailingEmpty)
+    if what == "array":
+        name, make = "xp", FailingModule
+    elif what == "kernel":
+        from dynstore.cuda.compiler import Kernel
+
+        owner, name, make = Kernel, "_find", FailingFind
+    faulty = make(getattr(owner, name), number)
+    patch.setattr(owner, name, faulty)
+    return faulty
+
+
+def _fail_in_turn(monkeypatch: pytest.MonkeyPatch, pair: Pair, what: str, method: str, args: Any, kwargs: Any) -> int:
+    """Let the n-th call fail (:func:`let_fail`), for n from 0 until none fails."""
     graph, lease, args = pair.graph, pair.graph.snapshot(), pair.with_columns(method, args)
     arrays, edges = host_arrays(lease), graph.number_of_edges()
     for n in range(MAX_FAILURES):
         for store in filter(None, (graph.core.out, graph.core.into)):
             store.free_cache()  # else the graph frees this after the failure, and does the update again
-        faulty = make(n)
         with monkeypatch.context() as patch:
-            patch.setattr(owner, name, faulty)
+            faulty = let_fail(patch, graph.core.backend, what, n)
             try:
                 report = getattr(graph, method)(*args, **weigh(method, kwargs))
             except OutOfMemoryError:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.ids.cpu.hash_table import find_home
+from dynstore.ids.cpu.hash_table import find_home, pair_key
+from dynstore.ids.hash_table import shift_of
 from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.windows.moves import Counts
-from dynstore.windows.pair_table import shift_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +37,6 @@ def _find(keys, shift, seed, key):
     return slot
 
 
-@njit(cache=True, inline="always")
-def _key(row, column, undirected):
-    """Return a pair as a key; of an undirected pair, the lower number comes first."""
-    low = min(row, column) if undirected else row
-    return np.int64(low) << 32 | np.int64(row + column - low)
-
-
 @njit(cache=True)
 def _enter(
     src, dst, undirected, weights, summed, keys, shift, seed, counts, held, marks, mark, slots, saved, listed,
@@ -53,14 +46,14 @@ def _enter(
     first, place, bad = 0, 0, 0
     for i in range(src.shape[0]):
         if i + AHEAD < src.shape[0]:
-            home = find_home(_key(src[i + AHEAD], dst[i + AHEAD], undirected), shift, seed)
+            home = find_home(pair_key(src[i + AHEAD], dst[i + AHEAD], undirected), shift, seed)
             prefetch(keys, home)
             prefetch(counts, home)
             if marks.shape[0] > 0:
                 prefetch(marks, home)
             if saved.shape[0] > 0:
                 prefetch(held, home)
-        key = _key(src[i], dst[i], undirected)
+        key = pair_key(src[i], dst[i], undirected)
         slot = _find(keys, shift, seed, key)
         keys[slot] = key
         is_first = counts[slot] == 0
@@ -185,8 +178,8 @@ def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Calla
     keys, counts, held, sums, latest, marks, seed, slide = table
     (src, dst), slots, leaving, saved = moves.ends, moves.slots, moves.leaving, moves.saved
     first, listed, bad = _enter(
-        src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), seed, counts, held, marks, slide,
-        slots, saved, moves.listed, moves.listed_slots,
+        src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys.shape[0]), seed, counts, held,
+        marks, slide, slots, saved, moves.listed, moves.listed_slots,
     )  # fmt: skip
     gone = _leave(leaving, keys, counts, held, slots.shape[0], saved, moves.gone)
     staying = late = 0
@@ -205,5 +198,5 @@ def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Calla
 def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:
     """Put distinct keys into an empty table, negative ones left out; return their slots, int32, -1 for those."""
     places = np.empty(old.shape[0], np.int32)
-    _place(keys, shift_of(keys), seed, old, places)
+    _place(keys, shift_of(keys.shape[0]), seed, old, places)
     return places

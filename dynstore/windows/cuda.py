@@ -14,9 +14,10 @@ from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, SUMS
 from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.ids.cuda.hash_table import d_find_home
+from dynstore.ids.hash_table import shift_of
 from dynstore.input.cuda import d_leave_bounds
 from dynstore.windows.moves import CONTROL_WORDS, Counts
-from dynstore.windows.pair_table import EMPTY, shift_of
+from dynstore.windows.pair_table import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -246,7 +247,7 @@ def _start(backend: Backend, table: PairTable, moves: Moves, words: Array, ticke
     (src, dst), slots, leaving, control = moves.ends, moves.slots, moves.leaving, moves.control
     number, more = int(slots.shape[0]), int(leaving.shape[0])
     k_enter_rows.launch(
-        number, src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), seed, counts,
+        number, src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys.shape[0]), seed, counts,
         held, marks, slide, slots, moves.saved, moves.listed, moves.listed_slots, control,
     )  # fmt: skip
     ends_here = moves.times is None and moves.lists != "all"
@@ -275,5 +276,5 @@ def _restore(table: PairTable, moves: Moves) -> None:
 def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:
     """Put distinct keys into an empty table; see :func:`dynstore.windows.cpu.place_keys`."""
     places = backend.empty(old.shape[0], np.int32)
-    k_place_keys.launch(old.shape[0], keys, shift_of(keys), seed, old, places)
+    k_place_keys.launch(old.shape[0], keys, shift_of(keys.shape[0]), seed, old, places)
     return places

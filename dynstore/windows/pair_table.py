@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["EMPTY", "PairTable", "shift_of"]
+__all__ = ["EMPTY", "PairTable"]
 
 EMPTY = -1  # the key of a slot without a pair
 
@@ -35,8 +35,3 @@ class PairTable(NamedTuple):
     marks: Array
     seed: int
     slide: int
-
-
-def shift_of(keys: Array) -> int:
-    """Return how far a 64-bit product is shifted right to give a slot of a table."""
-    return 65 - int(keys.shape[0]).bit_length()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.ids.hash_table import is_crowded, slots_for
 from dynstore.typing import MAX_INT32
 from dynstore.windows.pair_table import EMPTY, PairTable
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from dynstore.windows.moves import Counts, Moves
 
 __all__ = ["EMPTY", "Pairs"]
-
-MIN_SLOTS = 64
 
 
 @dataclass
@@ -66,7 +65,7 @@ class Pairs:
 
         ``times``: the dtype of the times that are kept, or None; ``marked``: whether there are marks.
         """
-        num_slots = max(MIN_SLOTS, 1 << (2 * num_pairs - 1).bit_length() if num_pairs else 0)
+        num_slots = slots_for(num_pairs)
         keys = backend.empty(num_slots, np.int64)
         keys.fill(EMPTY)
         counts = backend.zeros(num_slots, np.int32)
@@ -97,8 +96,8 @@ class Pairs:
         return self.backend.kernels("dynstore.windows")
 
     def takes(self, num_pairs: int) -> bool:
-        """Return whether ``num_pairs`` can be added without filling more than 5 slots of 8."""
-        return 8 * (self.filled + num_pairs) <= 5 * self.num_slots
+        """Return whether ``num_pairs`` can be added without crowding the table."""
+        return not is_crowded(self.num_slots, self.filled + num_pairs)
 
     def start(self, moves: Moves) -> tuple[Callable[[], Counts], Callable[[], None]]:
         """Start to count the rows of a slide in and out; return functions that read the counts, and take all back."""

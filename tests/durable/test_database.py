@@ -210,9 +210,8 @@ def test_a_cleared_graph_knows_date_times_again(multigraph: bool, tmp_path: Path
             db.graph.insert_edges(([0], [1]), time=[5])
         db.graph.clear()
         db.graph.insert_edges(([0], [1]), time=[5])
-    with opened(tmp_path / "db", **options) as db:
-        with pytest.raises(InputTypeError, match="wanted numbers"):
-            db.graph.insert_edges(([0], [1]), time=np.array(["2024-01-01"], "datetime64[ns]"))
+    with opened(tmp_path / "db", **options) as db, pytest.raises(InputTypeError, match="wanted numbers"):
+        db.graph.insert_edges(([0], [1]), time=np.array(["2024-01-01"], "datetime64[ns]"))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, options in KINDS.items() if not options.get("multigraph")])

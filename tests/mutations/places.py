@@ -366,7 +366,7 @@ OF_EVENTS = [
     Mutation(
         "refused-insertion-leaves-its-records",
         "dynstore/graph/events/changing.py",
-        "    kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))\n",
+        "    table.kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))\n",
         "",
         (f"{EVENTS}/test_failures.py",),
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from dynstore import DynamicGraph, Window
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
-from dynstore.testing.faults import FailingEmpty, FailingFind, FailingModule
+from dynstore.testing.faults import let_fail
 from dynstore.testing.invariants import check_graph, named_edges
 from tests.conftest import DEVICES
 from tests.crossed import crossed, thorough
@@ -90,14 +90,7 @@ def test_an_allocation_or_a_kernel_that_fails(
     edges = stream.on_device(*batch)
     for n in range(300):
         with monkeypatch.context() as patch:
-            if what == "empty":
-                patch.setattr(backend, "empty", FailingEmpty(backend.empty, n))
-            elif what == "array":
-                patch.setattr(backend, "xp", FailingModule(backend.xp, n))
-            else:
-                from dynstore.cuda.compiler import Kernel
-
-                patch.setattr(Kernel, "_find", FailingFind(Kernel._find, n))
+            let_fail(patch, backend, what, n)
             try:
                 stream.slide_edges(edges, batch[0])
             except OutOfMemoryError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from dynstore.graph.events.layout import HIGH, LOW, LOWER, PAIR, PEAK, STATE
+from dynstore.graph.events.layout import COUNT, HIGH, LOW, PAIR, PEAK, STATE
 from dynstore.graph.records import TIME, WEIGHT
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ FLOAT64 = np.dtype(np.float64)
 
 def of_records(name: str, records: Array) -> Array:
     """Return sums, counts or means that records have, float64; ``records``: shape (N, W)."""
-    counts = (records[:, STATE] & (LOWER >> 1)).astype(FLOAT64)
+    counts = (records[:, STATE] & COUNT).astype(FLOAT64)
     if name == "count":
         return counts
     if records.shape[1] <= PEAK:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import InputError
-from dynstore.graph.events.layout import ALIVE, ID, PAIR
+from dynstore.graph.events.layout import ID, PAIR
 from dynstore.graph.events.reading import (
     Entering,
     GivenDeletions,
@@ -134,37 +134,24 @@ def change(
         Events with times below it expire, before others are deleted.
     """
     core: Any = update.core
-    caller, events, kernels = update.caller, core.events, core.backend.kernels("dynstore.graph.events", "pairs")
+    caller, events, made = update.caller, core.events, _Change()
     count = 0 if entering is None else int(entering.src.shape[0])
     events.reserve(count)  # from here on events keep their rows
-    log, table, made, leaving, num_left = events.log, events.table, _Change(), None, 0
-    num_expired, highest, ascending = 0, events.ids.highest, events.ids.ascending
-    first_id: int | None = None
+    leaving, num_left, num_expired = None, 0, 0
+    highest, ascending, first_id = events.ids.highest, events.ids.ascending, None
     with update.writing():
         try:
             if bound is not None:
-                num_expired = _leave(core, made, log.older(bound))
+                num_expired = _leave(core, made, events.log.older(bound))
             if find is not None:
                 leaving = find()
                 num_left = _leave(core, made, leaving.rows)
             if entering is not None and entering.total:
-                ids, highest, ascending = events.ids.plan(caller, log, entering.given, entering.total)
+                ids, highest, ascending = events.ids.plan(caller, events.log, entering.given, entering.total)
                 first_id = None if entering.given is not None else highest - entering.total + 1
-                ids = ids if entering.places is None else ids[entering.places]
-            if entering is not None and count:
-                events.ids.reserve(log, count, ascending)
-                rows, weights = (entering.src, entering.dst, not core.directed), entering.values.get(WEIGHT)
-                table.filled += count  # cells that it has removed again if it fails
-                touched, made.fresh, bad = kernels.enter_rows(
-                    core.backend, table.arrays, table.fresh, log.ring, *rows, weights
-                )
-                table.filled -= count
-                made.undo.append(partial(_take_out, core, touched, made.fresh))
-                made.touched.append((touched, True))
-                if bad:
-                    _refuse_weights(core, caller, entering.values[WEIGHT])
-                alive = core.backend.full(count, 1, np.uint8)
-                log.write({**entering.values, ID: ids, ALIVE: alive}, count)
+                if count:
+                    events.ids.reserve(events.log, count, ascending)
+                    _enter(core, caller, made, entering, ids if entering.places is None else ids[entering.places])
             report = _exchange(core, caller, made, renumbering, entering, (highest, ascending), bound)
         except BaseException:
             for step in reversed(made.undo):
@@ -207,13 +194,27 @@ class _Change:
         self.fresh: Array | None = None
 
 
+def _enter(core: EventCore, caller: str, made: _Change, entering: Entering, ids: Array) -> None:
+    """Put events behind the tail of the log, and into the records of their pairs."""
+    table, log, count = core.events.table, core.events.log, int(entering.src.shape[0])
+    rows = entering.src, entering.dst, not core.directed, entering.values.get(WEIGHT)
+    table.filled += count  # cells that it has removed again if it fails
+    touched, made.fresh, bad = table.kernels.enter_rows(core.backend, table.arrays, table.fresh, log.ring, *rows)
+    table.filled -= count
+    made.undo.append(partial(_take_out, core, touched, made.fresh))
+    made.touched.append((touched, True))
+    if bad:
+        _refuse_weights(core, caller, entering.values[WEIGHT])
+    log.write({**entering.values, ID: ids}, count)
+
+
 def _leave(core: EventCore, made: _Change, rows: Array) -> int:
     """Take events out of the records of their pairs; return how many there are."""
     if not rows.shape[0]:
         return 0
-    kernels, table, log = core.backend.kernels("dynstore.graph.events", "pairs"), core.events.table, core.events.log
-    left, touched, gone = kernels.leave_rows(core.backend, table.arrays, log.ring, rows)
-    made.undo.append(partial(kernels.restore_records, table.arrays, log.ring, touched, left))
+    table, log = core.events.table, core.events.log
+    left, touched, gone = table.kernels.leave_rows(core.backend, table.arrays, log.ring, rows)
+    made.undo.append(partial(table.kernels.restore_records, table.arrays, log.ring, touched, left))
     made.touched.append((touched, False))
     made.left.append(left)
     made.gone.append(gone)
@@ -222,10 +223,10 @@ def _leave(core: EventCore, made: _Change, rows: Array) -> int:
 
 def _take_out(core: EventCore, touched: Touched, fresh: Array) -> None:
     """Take back that events came; nothing shows their rows."""
-    kernels, table, log = core.backend.kernels("dynstore.graph.events", "pairs"), core.events.table, core.events.log
-    kernels.remove_records(table.arrays, fresh)
+    table, log = core.events.table, core.events.log
+    table.kernels.remove_records(table.arrays, fresh)
     table.filled += int(fresh.shape[0])
-    kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))
+    table.kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))
 
 
 def _refuse_weights(core: EventCore, caller: str, weights: Array) -> None:
@@ -256,8 +257,7 @@ def _exchange(
         simple: list[Any] = [graph.core for graph in list(core.simple.values())]
         core.following = [pairs.plan_update(made.touched, plan.ranks is not None) for pairs in simple]
         newest = _newest(core, entering)
-        rows = log.rows_of(xp.arange(log.tail, log.tail + count, dtype=np.int64))
-        write_ids = events.ids.plan_new(log, rows, *ids)
+        write_ids = events.ids.plan_new(log, count, *ids)
         narrow = None if bound is None else log.plan_narrow(bound, count)
         release = renumbered.plan_release(gone, bool(events.holders))
 

@@ -21,7 +21,7 @@ from dynstore.graph.events.layout import HIGH, ID, OWN, PAIR, PEAK, STATE
 from dynstore.graph.events.log import EventLog
 from dynstore.graph.events.pairs import PairRecords
 from dynstore.graph.records import TIME, WEIGHT
-from dynstore.graph.times import TimeUnit
+from dynstore.input.times import TimeUnit
 from dynstore.interrupts import MemoryChecked
 from dynstore.lookup import provided
 
@@ -110,8 +110,7 @@ class Events:
             self.table.free_waiting()
         log, columns = self.log, self.log.columns
         if log.reserve(more, not is_pinned):
-            kernels = self.backend.kernels("dynstore.graph.events", "pairs")
-            kernels.relink_events(self.backend, self.table.arrays, self.table.used, log.ring)
+            self.table.kernels.relink_events(self.backend, self.table.arrays, self.table.used, log.ring)
         if log.columns is not columns:  # pins keep the old ones, as they were
             self.ids.forget_rows()
             self.deaths = Deaths()
@@ -141,6 +140,7 @@ class MultiCore(GraphCore):
 
     shows_events = True
     takes_updates = False
+    reads_graph = True  # whether the graph has not changed as long as this can be read
     simple: WeakValueDictionary[str | None, Any]
 
     @property
@@ -159,7 +159,10 @@ class MultiCore(GraphCore):
 
     def rows_between(self, low: int, high: int) -> Array:
         """Return the rows of the events with ``low <= time <= high``, in order of arrival."""
-        rows = self.event_rows()
+        return self.of_time(self.event_rows(), low, high)
+
+    def of_time(self, rows: Array, low: int, high: int) -> Array:
+        """Return those of some rows whose events have ``low <= time <= high``."""
         times = self.columns[TIME][rows]
         return rows[(times >= low) & (times <= high)]
 
@@ -287,8 +290,8 @@ class MultiCore(GraphCore):
 
     def find_records(self, src: Array, dst: Array) -> Array:
         """Return the record of each pair, negative for those without events."""
-        kernels = self.backend.kernels("dynstore.graph.events", "pairs")
-        found: Array = kernels.find_records(self.backend, self.pairs.arrays, src, dst, not self.directed)
+        pairs = self.pairs
+        found: Array = pairs.kernels.find_records(self.backend, pairs.arrays, src, dst, not self.directed)
         return found
 
     def find_ids(self, wanted: Array) -> Array:
@@ -371,8 +374,8 @@ class EventCore(MultiCore):
         return self.events.log.in_time(low, high)
 
     def rows_of_records(self, numbers: Array) -> Array:
-        log, kernels = self.events.log, self.backend.kernels("dynstore.graph.events", "pairs")
-        rows = kernels.collect_rows(self.backend, self.pairs.arrays, log.ring, numbers, self.pairs.counts(numbers))
+        log, pairs = self.events.log, self.pairs
+        rows = pairs.kernels.collect_rows(self.backend, pairs.arrays, log.ring, numbers, pairs.counts(numbers))
         return rows[self.backend.xp.argsort(log.numbers_of(rows))]
 
     def find_ids(self, wanted: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynstore.errors import InputError, LimitError
 from dynstore.graph.events.layout import EMPTY
+from dynstore.ids.hash_table import is_crowded, slots_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["EventIds"]
-
-MIN_CELLS = 64
 
 
 class EventIds:
@@ -96,13 +95,12 @@ class EventIds:
         """Have cells for ``more`` ids that will be written, if they, or those before, need the table."""
         if ascending:
             return
-        if self._cells is None or 8 * (self._filled + more) > 5 * self._cells.shape[0]:
+        if self._cells is None or is_crowded(self._cells.shape[0], self._filled + more):
             self.place_all(log, more)
 
     def place_all(self, log: EventLog, more: int) -> None:
         """Make the table anew, with room for ``more`` ids."""
-        wanted = log.num_events + more
-        cells = self.backend.full(max(MIN_CELLS, 1 << (2 * wanted - 1).bit_length() if wanted else 0), EMPTY, np.int32)
+        cells = self.backend.full(slots_for(log.num_events + more), EMPTY, np.int32)
         self._kernels.place_ids(log.ring, cells, self._seed, log.alive())
         self._cells, self._filled = cells, log.num_events
 
@@ -110,17 +108,18 @@ class EventIds:
         """Drop the table, as events have other rows; it is made again when it is needed."""
         self._cells, self._filled = None, 0
 
-    def plan_new(self, log: EventLog, rows: Array, highest: int, ascending: bool) -> Callable[[], None]:
-        """Plan to put the ids of new events into the table, where there is one; return the commit."""
+    def plan_new(self, log: EventLog, count: int, highest: int, ascending: bool) -> Callable[[], None]:
+        """Plan to put ids of ``count`` events behind the tail into the table, if there is one; return the commit."""
         write = None
         if self._cells is not None:
+            rows = log.rows_of(self.backend.xp.arange(log.tail, log.tail + count, dtype=np.int64))
             write = self.backend.prepare(self._kernels.place_ids, log.ring, self._cells, self._seed, rows)
 
         def commit() -> None:
             self.highest, self.ascending = highest, ascending
             if write is not None:
                 write()
-                self._filled += int(rows.shape[0])
+                self._filled += count
 
         return commit
 

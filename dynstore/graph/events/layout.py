@@ -20,6 +20,7 @@ __all__ = [
     "BACK",
     "BLOCK",
     "BLOCK_SHIFT",
+    "COUNT",
     "EMPTY",
     "FLAG",
     "HALF",
@@ -45,6 +46,7 @@ __all__ = [
 # there are in its lower one.
 KEY, STATE, HIGH, LOW, PEAK = range(5)
 HALF, LOWER = 32, 0xFFFFFFFF
+COUNT = LOWER >> 1  # the bits of how many there are
 FLAG = 1 << 31  # in STATE, while events leave: the pair is listed already
 NO_EVENT = -1 << HALF
 # Cells without a pair: never used, and used before.

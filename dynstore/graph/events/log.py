@@ -236,11 +236,11 @@ class EventLog:
         """Write events behind the tail, where there is room; nothing shows them until :meth:`advance`."""
         first = (self.tail + self.shift) % self.capacity
         before = min(count, self.capacity - first)
-        for name, array in values.items():
-            column = self.columns[name]
-            column[first : first + before] = array[:before]
-            if before < count:
-                column[: count - before] = array[before:]
+        parts = (slice(first, first + before), slice(before)), (slice(count - before), slice(before, None))
+        for into, part in parts[: 1 + (before < count)]:
+            self.columns[ALIVE][into] = 1
+            for name, array in values.items():
+                self.columns[name][into] = array[part]
         if self.lows is not None and count:
             self._kernels.widen_bounds(self.ring, values[TIME])
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import LimitError
-from dynstore.graph.events.layout import EMPTY, HALF, KEY, LOWER, STATE, FreeRecords, RecordArrays
+from dynstore.graph.events.layout import COUNT, EMPTY, HALF, KEY, LOWER, STATE, FreeRecords, RecordArrays
+from dynstore.ids.hash_table import is_crowded, pair_keys, shift_of, slots_for
 from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PairRecords"]
 
-MIN_CELLS = 64
+MIN_RECORDS = 32
 GROWTH = 1.25
 
 
@@ -59,7 +60,7 @@ class PairRecords:
     @classmethod
     def allocate(cls, backend: Backend, width: int, num_pairs: int = 0) -> PairRecords:
         """Make an empty table with room for ``num_pairs``; ``width``: the columns of a record."""
-        records = backend.empty((max(num_pairs, MIN_CELLS // 2), width), np.int64)
+        records = backend.empty((max(num_pairs, MIN_RECORDS), width), np.int64)
         return cls(backend, records, _cells(backend, num_pairs), backend.empty(0, np.int32), secrets.randbits(63))
 
     @property
@@ -70,8 +71,8 @@ class PairRecords:
     @property
     def arrays(self) -> RecordArrays:
         """What kernels take."""
-        shift = 65 - int(self.cells.shape[0]).bit_length()
-        return RecordArrays(self.cells, shift, self.seed, self.records, self.records.view(np.float64))
+        shift, sums = shift_of(self.cells.shape[0]), self.records.view(np.float64)
+        return RecordArrays(self.cells, shift, self.seed, self.records, sums)
 
     @property
     def fresh(self) -> FreeRecords:
@@ -99,10 +100,10 @@ class PairRecords:
             grown = self.backend.empty((size, self.records.shape[1]), np.int64)
             grown[: self.used] = self.records[: self.used]
             self.records = grown
-        if 8 * (self.filled + more) > 5 * self.cells.shape[0]:
+        if is_crowded(self.cells.shape[0], self.filled + more):
             cells = _cells(self.backend, self.num_pairs + more)
             self.cells, self.filled = cells, self.num_pairs
-            self._kernels.place_records(self.arrays, self.held())
+            self.kernels.place_records(self.arrays, self.held())
 
     def held(self) -> Array:
         """Return the numbers of the records that have a pair, int32, ascending."""
@@ -126,7 +127,7 @@ class PairRecords:
 
         Their records are free then. If a pin may show them (``is_shown``), they wait until :meth:`free_waiting`.
         """
-        remove = self.backend.prepare(self._kernels.remove_records, self.arrays, numbers)
+        remove = self.backend.prepare(self.kernels.remove_records, self.arrays, numbers)
         count = int(numbers.shape[0])
         if not is_shown:
             self._make_room(count)
@@ -160,7 +161,7 @@ class PairRecords:
 
     def counts(self, numbers: Array) -> Array:
         """Return how many events pairs have, int64."""
-        return self.records[numbers, STATE] & (LOWER >> 1)
+        return self.records[numbers, STATE] & COUNT
 
     def ends(self, numbers: Array) -> tuple[Array, Array]:
         """Return the pairs of records: source and destination, int32; of an undirected pair, the lower number first."""
@@ -171,14 +172,12 @@ class PairRecords:
         """Return a table of the same records for other numbers of vertices; ``fresh``: some that are not taken yet."""
         xp, records = self.backend.xp, self.records.copy()
         numbers = xp.concatenate((self.held(), fresh))
-        src, dst = (ranks[end].astype(np.int64) for end in self.ends(numbers))
-        if not directed:
-            src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
-        records[numbers, KEY] = src << HALF | dst
+        src, dst = (ranks[end] for end in self.ends(numbers))
+        records[numbers, KEY] = pair_keys(xp, src, dst, directed)
         cells, filled = _cells(self.backend, int(numbers.shape[0])), self.num_pairs
         state = self.seed, self.num_free, self.used, filled, list(self.waiting)
         twin = PairRecords(self.backend, records, cells, self.free.copy(), *state)
-        self._kernels.place_records(twin.arrays, numbers)
+        self.kernels.place_records(twin.arrays, numbers)
         return twin
 
     def copy(self) -> PairRecords:
@@ -187,11 +186,11 @@ class PairRecords:
         return PairRecords(self.backend, *arrays, self.seed, self.num_free, self.used, self.filled, list(self.waiting))
 
     @property
-    def _kernels(self) -> Any:
+    def kernels(self) -> Any:
+        """Those of pairs."""
         return self.backend.kernels("dynstore.graph.events", "pairs")
 
 
 def _cells(backend: Backend, num_pairs: int) -> Array:
     """Return cells that so many pairs fill at most by half."""
-    count = max(MIN_CELLS, 1 << (2 * num_pairs - 1).bit_length() if num_pairs else 0)
-    return backend.full(count, EMPTY, np.int32)
+    return backend.full(slots_for(num_pairs), EMPTY, np.int32)

@@ -11,6 +11,7 @@ from dynstore.graph.events.layout import PAIR
 from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.graph.recording import take_extra_columns
 from dynstore.graph.records import TIME, WEIGHT
+from dynstore.ids.hash_table import pair_keys
 from dynstore.input.extra_columns import read_values
 from dynstore.input.forms import (
     check_labels,
@@ -248,10 +249,8 @@ def find_all(core: EventCore, columns: EdgeColumns) -> Leaving:
     xp = core.backend.xp
     found, there = _records_of(core, columns)
     numbers, missing = xp.unique(found[there]), ~there
-    src, dst = columns.src[missing].astype(INT64), columns.dst[missing].astype(INT64)
-    if not core.directed:
-        src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
-    absent = int(xp.unique(src << 32 | dst).shape[0]) if src.shape[0] else 0
+    keys = pair_keys(xp, columns.src[missing], columns.dst[missing], core.directed)
+    absent = int(xp.unique(keys).shape[0]) if keys.shape[0] else 0
     named = absent + int(numbers.shape[0])
     return Leaving(core.rows_of_records(numbers), absent, int(found.shape[0]) - named)
 

@@ -10,7 +10,7 @@ from dynstore.errors import InputError
 from dynstore.graph.core import GraphCore
 from dynstore.graph.delta import Change, Unread
 from dynstore.graph.events.aggregates import AGGREGATES, FLOAT64, of_records, of_rows
-from dynstore.graph.events.layout import LOWER, STATE
+from dynstore.graph.events.layout import COUNT, STATE
 from dynstore.graph.records import WEIGHT
 from dynstore.graph.versions.view import GraphView
 from dynstore.interrupts import MemoryChecked
@@ -144,7 +144,7 @@ class SimpleCore(GraphCore):
         if not self.logs or not self.logs_that_want(num_edges):
             return Unread(num_edges, inserting)
         src, dst = self.multi.pairs.ends(touched.numbers)
-        before, weights = touched.before[:, STATE] & (LOWER >> 1) != 0, None
+        before, weights = touched.before[:, STATE] & COUNT != 0, None
         if self.aggregate is not None:
             of_now = self.aggregate.values is None
             old = of_records(self.aggregate.name, touched.before) if of_now else self._old(touched.numbers)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.batches.sorted import EdgeBatch
-    from dynstore.graph.times import TimeUnit
+    from dynstore.input.times import TimeUnit
     from dynstore.snapshot import Lease
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array, OnDuplicate
@@ -173,6 +173,9 @@ class ViewCore(GraphCore):
 def window_of(graph: LocalGraph, start: Any, end: Any) -> GraphView:
     """Return a view of the edges of some time; see :meth:`dynstore.DynamicGraph.window`."""
     core = graph.core
+    if core.shows_events:
+        shown_events: GraphView = provided("events").window_of_events(graph, start, end)
+        return shown_events
     start, end = read_bounds("window", core.records if TIME in core.edge_dtypes else None, start, end)
     lease = core.lease
 
@@ -296,9 +299,6 @@ class GraphView(LocalGraph):
         GraphView
             All vertices are in it.
         """
-        if self.core.shows_events:
-            view: GraphView = provided("events").window_of_events(self, start, end)
-            return view
         return window_of(self, start, end)
 
     def copy(self) -> Any:

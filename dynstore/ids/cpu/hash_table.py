@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.host_compiler import njit
+from dynstore.host_compiler import inlined, njit
 from dynstore.ids.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, HashTable, Unknown
 from dynstore.input.columns import find_bounds
 
@@ -20,6 +20,7 @@ __all__ = [
     "look_up_keys",
     "match_keys",
     "number_unknown",
+    "pair_key",
     "remove_keys",
     "sort_ids",
 ]
@@ -36,6 +37,13 @@ def find_home(key, shift, seed):
     """Return the home slot of a key, where its search begins."""
     bits = np.uint64(key) ^ np.uint64(seed)
     return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
+
+
+@inlined
+def pair_key(row, column, undirected):
+    """Return a pair as a key; of an undirected pair, the lower number comes first."""
+    low = min(row, column) if undirected else row
+    return np.int64(low) << 32 | np.int64(row + column - low)
 
 
 @njit(cache=True)

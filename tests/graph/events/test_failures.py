@@ -10,7 +10,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.errors import OutOfMemoryError
-from dynstore.testing.faults import FailingEmpty, FailingFind, FailingModule
+from dynstore.testing.faults import let_fail
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES
 
@@ -88,14 +88,7 @@ def test_an_allocation_or_a_kernel_that_fails(
     before, backend, given = state_of(made), G.core.backend, batch(made[0], np.random.default_rng(9), 50, 100)
     for n in range(400):
         with monkeypatch.context() as patch:
-            if what == "empty":
-                patch.setattr(backend, "empty", FailingEmpty(backend.empty, n))
-            elif what == "array":
-                patch.setattr(backend, "xp", FailingModule(backend.xp, n))
-            else:
-                from dynstore.cuda.compiler import Kernel
-
-                patch.setattr(Kernel, "_find", FailingFind(Kernel._find, n))
+            let_fail(patch, backend, what, n)
             try:
                 CALLS[call](G, given)
             except OutOfMemoryError:
@@ -121,7 +114,7 @@ def test_columns_that_grow_are_refused_whole(monkeypatch: pytest.MonkeyPatch, de
     before, backend, given = state_of(made), G.core.backend, batch(G, np.random.default_rng(9), 4500, 100)
     for n in range(300):
         with monkeypatch.context() as patch:
-            patch.setattr(backend, "empty", FailingEmpty(backend.empty, n))
+            let_fail(patch, backend, "empty", n)
             try:
                 G.insert_edges(given["rows"], edge_id=given["edge_id"])
             except OutOfMemoryError:

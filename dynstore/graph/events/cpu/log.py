@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.graph.events.layout import (
-    BLOCK,
-    EMPTY,
-    LOWER,
-    LogArrays,
-)
+from dynstore.graph.events.layout import BLOCK, EMPTY, LogArrays
 from dynstore.host_compiler import njit
 from dynstore.ids.cpu.hash_table import find_home
+from dynstore.ids.hash_table import shift_of
 from dynstore.stores.table.cpu.memory import prefetch
 
 if TYPE_CHECKING:
@@ -32,7 +28,6 @@ __all__ = [
 
 # Rows whose cache misses overlap.
 AHEAD = 16
-COUNT = LOWER >> 1
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -164,11 +159,11 @@ def find_ascending(backend: Backend, ring: LogArrays, wanted: Array) -> Array:
 
 def find_hashed(backend: Backend, ring: LogArrays, cells: Array, seed: int, wanted: Array) -> Array:
     """Return the row of the event with each id, -1 if there is none, by a table of rows."""
-    found, shift = np.empty(wanted.shape[0], np.int64), 65 - cells.shape[0].bit_length()
+    found, shift = np.empty(wanted.shape[0], np.int64), shift_of(cells.shape[0])
     _find_hashed(cells, shift, seed, ring.ids, ring.alive, ring.first_row, ring.span, wanted, found)
     return found
 
 
 def place_ids(ring: LogArrays, cells: Array, seed: int, rows: Array) -> None:
     """Put rows into a table that has cells for them."""
-    _place_ids(cells, 65 - cells.shape[0].bit_length(), seed, ring.ids, rows)
+    _place_ids(cells, shift_of(cells.shape[0]), seed, ring.ids, rows)

@@ -8,14 +8,9 @@ import numpy as np
 
 from dynstore.cuda.compiler import WARP, cuda, kernel
 from dynstore.cuda.warp import d_lane, d_shuffle
-from dynstore.graph.events.layout import (
-    BLOCK,
-    BLOCK_SHIFT,
-    EMPTY,
-    LOWER,
-    LogArrays,
-)
+from dynstore.graph.events.layout import BLOCK, BLOCK_SHIFT, EMPTY, LogArrays
 from dynstore.ids.cuda.hash_table import d_find_home
+from dynstore.ids.hash_table import shift_of
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -31,9 +26,6 @@ __all__ = [
     "widen_bounds",
 ]
 
-COUNT = LOWER >> 1
-CLAIMED = -3  # a cell that row i of a batch has claimed holds CLAIMED - i
-NEW, BAD = 0, 1  # entries of the counters
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 FIRST_CHUNK = 1 << 16
 
@@ -177,7 +169,7 @@ def find_ascending(backend: Backend, ring: LogArrays, wanted: Array) -> Array:
 
 def find_hashed(backend: Backend, ring: LogArrays, cells: Array, seed: int, wanted: Array) -> Array:
     """Return the row of the event with each id, -1 if there is none, by a table of rows."""
-    found, shift = backend.empty(wanted.shape[0], np.int64), 65 - cells.shape[0].bit_length()
+    found, shift = backend.empty(wanted.shape[0], np.int64), shift_of(cells.shape[0])
     k_find_hashed.launch(
         wanted.shape[0], cells, shift, seed, ring.ids, ring.alive, ring.first_row, ring.span, wanted, found
     )
@@ -186,4 +178,4 @@ def find_hashed(backend: Backend, ring: LogArrays, cells: Array, seed: int, want
 
 def place_ids(ring: LogArrays, cells: Array, seed: int, rows: Array) -> None:
     """Put rows into a table that has cells for them. Allocates nothing."""
-    k_place_ids.launch(rows.shape[0], cells, 65 - cells.shape[0].bit_length(), seed, ring.ids, rows)
+    k_place_ids.launch(rows.shape[0], cells, shift_of(cells.shape[0]), seed, ring.ids, rows)

@@ -16,6 +16,7 @@ from dynstore.cuda.block import d_claim
 from dynstore.cuda.compiler import WARP, cuda, device, kernel, prepare
 from dynstore.cuda.warp import d_lane, d_shuffle, d_sync_warp
 from dynstore.graph.events.layout import (
+    COUNT,
     EMPTY,
     HALF,
     HIGH,
@@ -55,11 +56,9 @@ __all__ = [
     "sum_weights",
 ]
 
-COUNT = LOWER >> 1
 CLAIMED = -3  # a cell that row i of a batch has claimed holds CLAIMED - i
 NEW, BAD = 0, 1  # entries of the counters
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-FIRST_CHUNK = 1 << 16
 
 
 class Chains(NamedTuple):
