@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dynstore.algorithms.costs import Choice, Costs, Path, Work
+from dynstore.algorithms.costs import Choice, Costs, Work
 
 DEVICES = ["cpu", "cuda"] if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "").split(",") else ["cpu"]
 
@@ -15,17 +15,6 @@ DEVICES = ["cpu", "cuda"] if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "
 def device(request: pytest.FixtureRequest) -> str:
     """A device name for DynamicGraph."""
     return request.param
-
-
-@pytest.fixture
-def take_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tracked answer is brought up to date from the changes where it can be, whatever that costs."""
-
-    def choose(costs: Costs, work: Work) -> Choice:
-        path: Path = "incremental" if "incremental" in work.paths else "recomputed"
-        return Choice(path, "a test wants it", dict.fromkeys(work.paths))
-
-    monkeypatch.setattr(Costs, "choose", choose)
 
 
 @pytest.fixture

@@ -183,6 +183,7 @@ def test_an_id_that_takes_a_number_does_not_take_it_at_a_pin() -> None:
 # ---------------------------------------------------------------------- errors
 
 
+@pytest.mark.usefixtures("take_changes")
 def test_a_monitor_and_a_pin_follow_the_same_updates() -> None:
     G = DynamicGraph.from_edges((np.arange(5000), np.arange(5000) + 1), directed=False, device="cpu")
     monitor, pin = G.track("triangle_count"), G.pin()

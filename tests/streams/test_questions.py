@@ -70,8 +70,7 @@ def test_a_slow_callback_misses_ticks_and_one_that_raises_harms_nobody(caplog: p
         stream.monitor("pagerank", bad, changed_only=False)
         for row in range(6):
             source.queue.put([(row, row + 1)])
-            wait_until(lambda row=row: stream.progress().batches == row + 1)
-        wait_until(lambda: len(got) == 1)
+            wait_until(lambda row=row: stream.progress().batches == row + 1 and len(got) == 1)
         assert stream.progress().skipped_ticks >= 4
         assert any("the callback of pagerank raised ValueError: no, not" in e for e in stream.progress().errors)
         release.set()

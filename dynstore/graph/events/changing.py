@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.graph.events.core import EventCore
-    from dynstore.graph.events.layout import Touched
+    from dynstore.graph.events.layout import Entered, Touched
     from dynstore.typing import Array
 
 __all__ = ["change", "delete_events", "delete_events_of", "expire_events", "insert_events", "update_events"]
@@ -184,6 +184,8 @@ class _Change:
         Rows of the log that left, and records that they left without events.
     fresh : array, int32
         Records of new pairs.
+    newest : int or None
+        The greatest time of the events that came.
     """
 
     def __init__(self) -> None:
@@ -192,20 +194,21 @@ class _Change:
         self.left: list[Array] = []
         self.gone: list[Array] = []
         self.fresh: Array | None = None
+        self.newest: int | None = None
 
 
 def _enter(core: EventCore, caller: str, made: _Change, entering: Entering, ids: Array) -> None:
     """Put events behind the tail of the log, and into the records of their pairs."""
-    table, log, count = core.events.table, core.events.log, int(entering.src.shape[0])
-    rows = entering.src, entering.dst, not core.directed, entering.values.get(WEIGHT)
-    table.filled += count  # cells that it has removed again if it fails
-    touched, made.fresh, bad = table.kernels.enter_rows(core.backend, table.arrays, table.fresh, log.ring, *rows)
-    table.filled -= count
-    made.undo.append(partial(_take_out, core, touched, made.fresh))
-    made.touched.append((touched, True))
-    if bad:
-        _refuse_weights(core, caller, entering.values[WEIGHT])
-    log.write({**entering.values, ID: ids}, count)
+    table, log = core.events.table, core.events.log
+    values = entering.values
+    rows = entering.src, entering.dst, not core.directed, values.get(WEIGHT), values.get(TIME)
+    entered = _kernels(core).enter_rows(core.backend, table.arrays, table.fresh, log.ring, *rows)
+    made.fresh, made.newest = entered.fresh, entered.newest
+    made.undo.append(partial(_take_out, core, entered))
+    made.touched.append((entered.touched, True))
+    if entered.bad:
+        _refuse_weights(core, caller, values[WEIGHT])
+    log.write({**values, ID: ids}, int(entering.src.shape[0]))
 
 
 def _leave(core: EventCore, made: _Change, rows: Array) -> int:
@@ -213,20 +216,20 @@ def _leave(core: EventCore, made: _Change, rows: Array) -> int:
     if not rows.shape[0]:
         return 0
     table, log = core.events.table, core.events.log
-    left, touched, gone = table.kernels.leave_rows(core.backend, table.arrays, log.ring, rows)
-    made.undo.append(partial(table.kernels.restore_records, table.arrays, log.ring, touched, left))
+    left, touched, gone = _kernels(core).leave_rows(core.backend, table.arrays, log.ring, rows)
+    made.undo.append(partial(_kernels(core).restore_records, table.arrays, log.ring, touched, left))
     made.touched.append((touched, False))
     made.left.append(left)
     made.gone.append(gone)
     return int(left.shape[0])
 
 
-def _take_out(core: EventCore, touched: Touched, fresh: Array) -> None:
+def _take_out(core: EventCore, entered: Entered) -> None:
     """Take back that events came; nothing shows their rows."""
     table, log = core.events.table, core.events.log
-    table.kernels.remove_records(table.arrays, fresh)
-    table.filled += int(fresh.shape[0])
-    table.kernels.restore_records(table.arrays, log.ring, touched, core.backend.nothing(np.int64))
+    table.kernels.remove_records(table.arrays, entered.fresh)
+    table.filled += int(entered.fresh.shape[0])
+    _kernels(core).restore_records(table.arrays, log.ring, entered.touched, core.backend.nothing(np.int64))
 
 
 def _refuse_weights(core: EventCore, caller: str, weights: Array) -> None:
@@ -246,7 +249,9 @@ def _exchange(
     """Let pairs come and leave as their events do, end the version, and show the new events."""
     backend, xp, events = core.backend, core.backend.xp, core.events
     table, log, count = events.table, events.log, 0 if entering is None else int(entering.src.shape[0])
-    gone = made.gone[0] if len(made.gone) == 1 else xp.concatenate([backend.nothing(np.int32), *made.gone])
+    gone = made.gone[0] if len(made.gone) == 1 else backend.nothing(np.int32)
+    if len(made.gone) > 1:
+        gone = xp.concatenate(made.gone)
     gone = gone[table.counts(gone) == 0] if count and gone.shape[0] else gone
     fresh = backend.nothing(np.int32) if made.fresh is None else made.fresh
     insertions = EdgeColumns(*table.ends(fresh), fresh.astype(core.vertex_dtype, copy=False), -1)
@@ -256,7 +261,7 @@ def _exchange(
         renumbered = table if plan.ranks is None else table.renumbered(plan.ranks, core.directed, fresh)
         simple: list[Any] = [graph.core for graph in list(core.simple.values())]
         core.following = [pairs.plan_update(made.touched, plan.ranks is not None) for pairs in simple]
-        newest = _newest(core, entering)
+        times = [time for time in (core.unit.newest, made.newest) if time is not None]
         write_ids = events.ids.plan_new(log, count, *ids)
         narrow = None if bound is None else log.plan_narrow(bound, count)
         release = renumbered.plan_release(gone, bool(events.holders))
@@ -266,7 +271,7 @@ def _exchange(
             renumbered.take(int(fresh.shape[0]))
             log.advance(count)
             log.num_events -= sum(int(rows.shape[0]) for rows in made.left)
-            core.unit.newest = newest
+            core.unit.newest = max(times, default=None)
             write_ids()
             release()
             if events.holders:
@@ -279,10 +284,6 @@ def _exchange(
     return exchange(core, caller, Exchange(deletions, insertions, renumbering, follow=follow))
 
 
-def _newest(core: EventCore, entering: Entering | None) -> int | None:
-    """Return the greatest time that the graph will have had."""
-    newest = core.unit.newest
-    if entering is None or TIME not in entering.values or not entering.src.shape[0]:
-        return newest
-    highest = int(entering.values[TIME].max())
-    return highest if newest is None else max(newest, highest)
+def _kernels(core: EventCore) -> Any:
+    """Return those of rows that come and leave."""
+    return core.backend.kernels("dynstore.graph.events", "rows")

@@ -36,6 +36,7 @@ __all__ = [
     "PEAK",
     "REMOVED",
     "STATE",
+    "Entered",
     "FreeRecords",
     "LogArrays",
     "RecordArrays",
@@ -147,3 +148,23 @@ class Touched(NamedTuple):
 
     numbers: Array
     before: Array
+
+
+class Entered(NamedTuple):
+    """What has been done for events that came.
+
+    Attributes
+    ----------
+    touched : Touched
+    fresh : array, int32
+        The records that pairs without one got; they are among those touched.
+    bad : int
+        How many weights are not finite, or make an integer sum too large.
+    newest : int or None
+        The greatest time, None if there are no times.
+    """
+
+    touched: Touched
+    fresh: Array
+    bad: int
+    newest: int | None

@@ -117,14 +117,7 @@ class EventLog:
 
     def in_time(self, low: int, high: int) -> Array:
         """Return the rows of the events with ``low <= time <= high``, in order of arrival."""
-        assert self.lows is not None
-        assert self.highs is not None
-        xp, ring = self.backend.xp, self.ring
-        blocks = xp.nonzero((self.lows <= high) & (self.highs >= low))[0]
-        rows: Array = self._kernels.rows_in_time(self.backend, ring, blocks, low, high)
-        first = ring.first_row
-        if first + ring.span > self.capacity:  # the newest are in the first rows
-            rows = xp.concatenate((rows[rows >= first], rows[rows < first]))
+        rows: Array = self._kernels.rows_in_time(self.backend, self.ring, low, high)
         return rows
 
     def older(self, bound: int) -> Array:
@@ -233,12 +226,14 @@ class EventLog:
     # ------------------------------------------------------------------ writing
 
     def write(self, values: Mapping[str, Array], count: int) -> None:
-        """Write events behind the tail, where there is room; nothing shows them until :meth:`advance`."""
+        """Write the columns of events behind the tail, where there is room; nothing shows them until :meth:`advance`.
+
+        ``values``: all columns but those that are written with the pairs' records.
+        """
         first = (self.tail + self.shift) % self.capacity
         before = min(count, self.capacity - first)
         parts = (slice(first, first + before), slice(before)), (slice(count - before), slice(before, None))
         for into, part in parts[: 1 + (before < count)]:
-            self.columns[ALIVE][into] = 1
             for name, array in values.items():
                 self.columns[name][into] = array[part]
         if self.lows is not None and count:
@@ -254,10 +249,8 @@ class EventLog:
 
         ``count``: how many events are behind the tail, and are there then.
         """
-        assert self.lows is not None
-        blocks = self.backend.xp.nonzero(self.lows < bound)[0]
         ring = self.ring._replace(tail=self.tail + count)
-        narrow: Callable[[], None] = self.backend.prepare(self._kernels.narrow_bounds, ring, blocks)
+        narrow: Callable[[], None] = self.backend.prepare(self._kernels.narrow_bounds, ring, bound)
         return narrow
 
     def copy(self) -> EventLog:

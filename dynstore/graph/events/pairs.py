@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import LimitError
-from dynstore.graph.events.layout import COUNT, EMPTY, HALF, KEY, LOWER, STATE, FreeRecords, RecordArrays
+from dynstore.graph.events.layout import COUNT, EMPTY, KEY, STATE, FreeRecords, RecordArrays
 from dynstore.ids.hash_table import is_crowded, pair_keys, shift_of, slots_for
 from dynstore.typing import MAX_INT32
 
@@ -165,8 +165,8 @@ class PairRecords:
 
     def ends(self, numbers: Array) -> tuple[Array, Array]:
         """Return the pairs of records: source and destination, int32; of an undirected pair, the lower number first."""
-        keys = self.records[numbers, KEY]
-        return (keys >> HALF).astype(np.int32), (keys & LOWER).astype(np.int32)
+        ends: tuple[Array, Array] = self.kernels.read_ends(self.backend, self.arrays, numbers)
+        return ends
 
     def renumbered(self, ranks: Array, directed: bool, fresh: Array) -> PairRecords:
         """Return a table of the same records for other numbers of vertices; ``fresh``: some that are not taken yet."""

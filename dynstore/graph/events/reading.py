@@ -231,8 +231,10 @@ def read_deletions(core: EventCore, caller: str, given: GivenDeletions) -> Calla
 def _find_ids(core: EventCore, wanted: Array) -> Leaving:
     rows, xp = core.find_ids(wanted), core.backend.xp
     there = rows >= 0
+    if bool(there.all()):
+        return Leaving(rows)
     missing = wanted[~there]
-    absent = int(xp.unique(missing).shape[0]) if missing.shape[0] else 0
+    absent = int(xp.unique(missing).shape[0])
     return Leaving(rows[there], absent, int(missing.shape[0]) - absent)
 
 

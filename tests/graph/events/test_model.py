@@ -121,7 +121,7 @@ def test_algorithms_add_parallel_weights_or_take_the_lightest(device: str) -> No
     for view in (G.window(None, 9), G.pin().window(1, 9), G.where(edge_id=[0, 1, 2, 3, 4])):
         twin = DynamicGraph(weighted=True, device=device, weight_dtype="float64")
         twin.insert_edges(([0, 0, 1, 2], [1, 2, 2, 0], [4.0, 2.0, 5.0, 1.0]))
-        ranks = [dynstore.pagerank(graph).pagerank.tolist() for graph in (view, view.simple("sum"), twin)]
+        ranks = [dynstore.pagerank(graph).pagerank.to_numpy() for graph in (view, view.simple("sum"), twin)]
         np.testing.assert_allclose(ranks, [ranks[-1]] * 3, rtol=1e-6)
-        assert dynstore.sssp(view, 0).distance.tolist() == [0, 1, 2]
-        assert dynstore.bfs(view, 0).distance.tolist() == [0, 1, 1]
+        assert dynstore.sssp(view, 0).distance.to_numpy().tolist() == [0, 1, 2]
+        assert dynstore.bfs(view, 0).distance.to_numpy().tolist() == [0, 1, 1]

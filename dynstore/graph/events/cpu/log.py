@@ -56,10 +56,12 @@ def _widen(times, lows, highs, row, capacity):
 
 
 @njit(cache=True)
-def _narrow(times, alive, blocks, first_row, count, lows, highs):
-    """Make the bounds of blocks those of the events that are there."""
+def _narrow(times, alive, bound, first_row, count, lows, highs):
+    """Make the bounds of blocks with times below ``bound`` those of the events that are there."""
     capacity = times.shape[0]
-    for block in blocks:
+    for block in range(lows.shape[0]):
+        if lows[block] >= bound:
+            continue
         low, high = HIGHEST, LOWEST
         for row in range(block * BLOCK, min((block + 1) * BLOCK, capacity)):
             age = row - first_row
@@ -129,10 +131,14 @@ def _place_ids(cells, cell_shift, seed, ids, rows):
         cells[cell] = rows[i]
 
 
-def rows_in_time(backend: Backend, ring: LogArrays, blocks: Array, low: int, high: int) -> Array:
-    """Return the rows of the events with ``low <= time <= high`` in some blocks, ascending."""
+def rows_in_time(backend: Backend, ring: LogArrays, low: int, high: int) -> Array:
+    """Return the rows of the events with ``low <= time <= high``, in order of arrival."""
+    blocks, first = np.nonzero((ring.lows <= high) & (ring.highs >= low))[0], ring.first_row
     rows = np.empty(blocks.shape[0] * BLOCK, np.int64)
-    return rows[: _rows_in_time(ring.times, ring.alive, blocks, ring.first_row, ring.span, low, high, rows)]
+    rows = rows[: _rows_in_time(ring.times, ring.alive, blocks, first, ring.span, low, high, rows)]
+    if first + ring.span > ring.capacity:  # the newest are in the first rows
+        rows = np.concatenate((rows[rows >= first], rows[rows < first]))
+    return rows
 
 
 def widen_bounds(ring: LogArrays, times: Array) -> None:
@@ -140,9 +146,9 @@ def widen_bounds(ring: LogArrays, times: Array) -> None:
     _widen(times, ring.lows, ring.highs, ring.next_row, ring.capacity)
 
 
-def narrow_bounds(ring: LogArrays, blocks: Array) -> None:
-    """Make the bounds of some blocks those of the events that are there."""
-    _narrow(ring.times, ring.alive, blocks, ring.first_row, ring.span, ring.lows, ring.highs)
+def narrow_bounds(ring: LogArrays, bound: int) -> None:
+    """Make the bounds of the blocks with times below ``bound`` those of the events that are there."""
+    _narrow(ring.times, ring.alive, bound, ring.first_row, ring.span, ring.lows, ring.highs)
 
 
 def first_alive(ring: LogArrays) -> int:

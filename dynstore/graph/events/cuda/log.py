@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.cuda.compiler import WARP, cuda, kernel
-from dynstore.cuda.warp import d_lane, d_shuffle
+from dynstore.cuda.compiler import WARP, cuda, device, kernel
+from dynstore.cuda.warp import d_ballot, d_bound_lanes, d_count_lower, d_lane, d_sum_lanes
 from dynstore.graph.events.layout import BLOCK, BLOCK_SHIFT, EMPTY, LogArrays
 from dynstore.ids.cuda.hash_table import d_find_home
 from dynstore.ids.hash_table import shift_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "TimedRows",
     "find_ascending",
     "find_hashed",
     "first_alive",
@@ -30,48 +32,99 @@ LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 FIRST_CHUNK = 1 << 16
 
 
-@kernel
-def k_mark_in_time(times, alive, blocks, first_row, count, start, end, marks):
-    """One thread owns one row of the chosen blocks: it marks an event of some time."""
-    i = np.int64(cuda.grid(1))
-    if i < marks.shape[0]:
-        row = (np.int64(blocks[i >> BLOCK_SHIFT]) << BLOCK_SHIFT) + (i & (BLOCK - 1))
-        chosen = False
-        if row < times.shape[0]:
-            age = row - first_row
-            if age < 0:
-                age += times.shape[0]
-            chosen = age < count and alive[row] != 0 and start <= times[row] and times[row] <= end
-        marks[i] = chosen
+class TimedRows(NamedTuple):
+    """What the search by time reads of a log; see :class:`~dynstore.graph.events.layout.LogArrays`."""
+
+    times: Array
+    alive: Array
+    lows: Array
+    highs: Array
+
+
+@device
+def d_look_at_block(ring, unit, first_row):
+    """Return the rows of a block, as bounds, and its number; blocks are counted in order of arrival, the first twice.
+
+    The first time it has the rows of the oldest events, the last time those of the newest.
+    """
+    block = ((first_row >> BLOCK_SHIFT) + unit) % ring.lows.shape[0]
+    low = block << BLOCK_SHIFT
+    high = min(low + BLOCK, ring.times.shape[0])
+    if unit == 0:
+        low = first_row
+    elif unit == ring.lows.shape[0]:
+        high = first_row
+    return low, high, block
+
+
+@device
+def d_is_in_time(ring, row, high, first_row, count, start, end):
+    """Whether a row below ``high`` has an event of some time."""
+    if row >= high:
+        return False
+    age = row - first_row
+    if age < 0:
+        age += ring.times.shape[0]
+    return age < count and ring.alive[row] != 0 and start <= ring.times[row] and ring.times[row] <= end
+
+
+@partial(kernel, records={"ring": TimedRows})
+def k_count_in_time(ring, first_row, count, start, end, counts):
+    """One warp owns one block of rows: it counts the events of some time."""
+    unit, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
+    if unit < counts.shape[0]:
+        low, high, block = d_look_at_block(ring, unit, first_row)
+        found = np.int64(0)
+        if ring.lows[block] <= end and ring.highs[block] >= start:
+            for row in range(low + lane, high, WARP):
+                found += d_is_in_time(ring, row, high, first_row, count, start, end)
+        found = d_sum_lanes(found)
+        if lane == 0:
+            counts[unit] = found
+
+
+@partial(kernel, records={"ring": TimedRows})
+def k_list_in_time(ring, first_row, count, start, end, ends, rows):
+    """One warp owns one block of rows: it lists the events of some time, in order."""
+    unit, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
+    if unit < ends.shape[0]:
+        place = ends[unit - 1] if unit > 0 else np.int64(0)
+        if ends[unit] > place:
+            low, high, _ = d_look_at_block(ring, unit, first_row)
+            while low < high:
+                chosen = d_is_in_time(ring, low + lane, high, first_row, count, start, end)
+                word = d_ballot(chosen)
+                if chosen:
+                    rows[place + d_count_lower(word, lane)] = low + lane
+                place += cuda.popc(word)
+                low += WARP
 
 
 @kernel
 def k_widen_bounds(times, lows, highs, row, capacity):
-    """One thread owns one event that comes: it widens the bounds of its block."""
+    """One thread owns one event that comes: it widens the bounds of its block, if they do not have its time."""
     i = np.int64(cuda.grid(1))
     if i < times.shape[0]:
-        block = ((row + i) % capacity) >> BLOCK_SHIFT
-        cuda.atomic.min(lows, block, np.int64(times[i]))
-        cuda.atomic.max(highs, block, np.int64(times[i]))
+        block, time = ((row + i) % capacity) >> BLOCK_SHIFT, np.int64(times[i])
+        if time < lows[block]:
+            cuda.atomic.min(lows, block, time)
+        if time > highs[block]:
+            cuda.atomic.max(highs, block, time)
 
 
 @kernel
-def k_narrow_bounds(times, alive, blocks, first_row, count, lows, highs):
-    """One warp owns one block of rows: its bounds become those of the events that are there."""
-    i, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    if i < blocks.shape[0]:
-        low, high, block = np.int64(HIGHEST), np.int64(LOWEST), np.int64(blocks[i])
+def k_narrow_bounds(times, alive, bound, first_row, count, lows, highs):
+    """One warp owns one block of rows: if it has times below ``bound``, its bounds become those of its events."""
+    block, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
+    if block < lows.shape[0] and lows[block] < bound:
+        low, high = np.int64(HIGHEST), np.int64(LOWEST)
         for row in range((block << BLOCK_SHIFT) + lane, min((block + 1) << BLOCK_SHIFT, times.shape[0]), WARP):
             age = row - first_row
             if age < 0:
                 age += times.shape[0]
             if age < count and alive[row] != 0:
                 low, high = min(low, np.int64(times[row])), max(high, np.int64(times[row]))
-        step = 16
-        while step > 0:
-            low = min(low, d_shuffle(low, lane ^ step))
-            high = max(high, d_shuffle(high, lane ^ step))
-            step >>= 1
+        low, high, _, _ = d_bound_lanes(low, high, low, high)
         if lane == 0:
             lows[block], highs[block] = low, high
 
@@ -127,12 +180,15 @@ def k_place_ids(cells, cell_shift, seed, ids, rows):
             cell = (cell + 1) & mask
 
 
-def rows_in_time(backend: Backend, ring: LogArrays, blocks: Array, low: int, high: int) -> Array:
-    """Return the rows of the events with ``low <= time <= high`` in some blocks, ascending."""
-    marks = backend.empty(int(blocks.shape[0]) << BLOCK_SHIFT, np.bool_)
-    k_mark_in_time.launch(marks.shape[0], ring.times, ring.alive, blocks, ring.first_row, ring.span, low, high, marks)
-    places = backend.xp.nonzero(marks)[0]
-    return (blocks[places >> BLOCK_SHIFT] << BLOCK_SHIFT) + (places & (BLOCK - 1))
+def rows_in_time(backend: Backend, ring: LogArrays, low: int, high: int) -> Array:
+    """Return the rows of the events with ``low <= time <= high``, in order of arrival."""
+    timed, units = TimedRows(ring.times, ring.alive, ring.lows, ring.highs), int(ring.lows.shape[0]) + 1
+    counts, given = backend.empty(units, np.int64), (ring.first_row, ring.span, low, high)
+    k_count_in_time.launch_warps(units, *timed, *given, counts)
+    ends = backend.xp.cumsum(counts)
+    rows = backend.empty(int(ends[-1]), np.int64)
+    k_list_in_time.launch_warps(units if rows.shape[0] else 0, *timed, *given, ends, rows)
+    return rows
 
 
 def widen_bounds(ring: LogArrays, times: Array) -> None:
@@ -140,10 +196,10 @@ def widen_bounds(ring: LogArrays, times: Array) -> None:
     k_widen_bounds.launch(times.shape[0], times, ring.lows, ring.highs, ring.next_row, ring.capacity)
 
 
-def narrow_bounds(ring: LogArrays, blocks: Array) -> None:
-    """Make the bounds of some blocks those of the events that are there. Allocates nothing."""
+def narrow_bounds(ring: LogArrays, bound: int) -> None:
+    """Make the bounds of the blocks with times below ``bound`` those of the events there. Allocates nothing."""
     k_narrow_bounds.launch_warps(
-        blocks.shape[0], ring.times, ring.alive, blocks, ring.first_row, ring.span, ring.lows, ring.highs
+        ring.lows.shape[0], ring.times, ring.alive, bound, ring.first_row, ring.span, ring.lows, ring.highs
     )
 
 

@@ -1,8 +1,4 @@
-"""The records of pairs on CUDA.
-
-Events that come, or leave, are sorted by the record of their pair. So one warp owns all that an update does to a
-record: it needs no atomics, and sums do not depend on the order of threads.
-"""
+"""The records of pairs on CUDA; see :mod:`dynstore.graph.events.cuda.rows` for what changes them."""
 
 from __future__ import annotations
 
@@ -12,26 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.cuda.block import d_claim
-from dynstore.cuda.compiler import WARP, cuda, device, kernel, prepare
-from dynstore.cuda.warp import d_lane, d_shuffle, d_sync_warp
+from dynstore.cuda.compiler import WARP, cuda, device, kernel
+from dynstore.cuda.warp import d_lane, d_shuffle
 from dynstore.graph.events.layout import (
     COUNT,
     EMPTY,
     HALF,
-    HIGH,
-    KEPT,
     KEY,
-    LOW,
     LOWER,
     NO_EVENT,
-    PEAK,
     REMOVED,
     STATE,
-    FreeRecords,
     LogArrays,
     RecordArrays,
-    Touched,
 )
 from dynstore.ids.cuda.hash_table import d_find_home
 from dynstore.stores.table.selection import count_before, select
@@ -44,21 +33,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Chains",
     "Segments",
+    "chains_of",
     "collect_rows",
-    "enter_rows",
     "find_records",
-    "leave_rows",
     "place_records",
+    "read_ends",
     "relink_events",
     "remove_records",
-    "restore_records",
     "select_pairs",
     "sum_weights",
 ]
-
-CLAIMED = -3  # a cell that row i of a batch has claimed holds CLAIMED - i
-NEW, BAD = 0, 1  # entries of the counters
-LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Chains(NamedTuple):
@@ -126,63 +110,6 @@ def k_remove_records(pairs, numbers):
         pairs.cells[d_find_cell(pairs, pairs.records[numbers[i], KEY])] = REMOVED
 
 
-@partial(kernel, records={"pairs": RecordArrays})
-def k_claim_cells(pairs, src, dst, undirected, places):
-    """One thread owns one row: it finds the cell of its pair. An absent pair claims an empty cell for one of its rows.
-
-    A plain read may be out of date only where it finds a cell empty, and then the swap decides.
-    """
-    i = cuda.grid(1)
-    if i < src.shape[0]:
-        key, mask = d_key(np.int64(src[i]), np.int64(dst[i]), undirected), pairs.cells.shape[0] - 1
-        cell, other = d_find_home(key, pairs.shift, pairs.seed), np.int64(-1)
-        while other != key:
-            there = np.int64(pairs.cells[cell])
-            if there == EMPTY:
-                there = np.int64(cuda.atomic.cas(pairs.cells, cell, EMPTY, np.int32(CLAIMED - i)))
-                if there == EMPTY:
-                    there = np.int64(CLAIMED - i)
-            if there >= 0:
-                other = pairs.records[there, KEY]
-            elif there <= CLAIMED:
-                row = CLAIMED - there
-                other = d_key(np.int64(src[row]), np.int64(dst[row]), undirected)
-            else:
-                other = np.int64(-1)
-            if other != key:
-                cell = (cell + 1) & mask
-        places[i] = cell
-
-
-@partial(kernel, records={"pairs": RecordArrays})
-def k_make_records(pairs, src, dst, undirected, places, free, num_free, used, fresh, counters):
-    """One thread owns one row: where it has claimed a cell, it takes a record for its pair."""
-    i = cuda.grid(1)
-    is_mine, cell = False, np.int64(0)
-    if i < src.shape[0]:
-        cell = np.int64(places[i])
-        is_mine = np.int64(pairs.cells[cell]) == np.int64(CLAIMED - i)
-    place = d_claim(counters, NEW, is_mine)
-    if is_mine:
-        number = np.int64(free[num_free - 1 - place]) if place < num_free else np.int64(used + place - num_free)
-        pairs.records[number, KEY] = d_key(np.int64(src[i]), np.int64(dst[i]), undirected)
-        pairs.records[number, STATE] = NO_EVENT
-        for column in range(HIGH, pairs.records.shape[1]):
-            pairs.records[number, column] = 0
-        fresh[place] = number
-        pairs.cells[cell] = np.int32(number)
-
-
-@partial(kernel, records={"pairs": RecordArrays})
-def k_give_up_cells(pairs, places):
-    """One thread owns one row: it removes the cell of a pair that has no events, and the claim of one."""
-    i = cuda.grid(1)
-    if i < places.shape[0]:
-        found = np.int64(pairs.cells[places[i]])
-        if found <= CLAIMED or (found >= 0 and pairs.records[found, STATE] == NO_EVENT):
-            pairs.cells[places[i]] = REMOVED
-
-
 @device
 def d_two_sum(high, low, weight):
     """Add a number to a sum in two floats; return both (Knuth, TAOCP 2, 4.2.2, theorem B)."""
@@ -196,13 +123,9 @@ def d_two_sum(high, low, weight):
 
 
 @device
-def d_sum_segment(weights, segments, rows, first, last, sign):
-    """Return the sum of a segment's weights in two floats, in all lanes; ``rows``: where each weight is."""
-    high, low, lane = 0.0, 0.0, d_lane()
-    for i in range(first + lane, last, WARP):
-        event = segments.order[i]
-        high, low = d_two_sum(high, low, sign * np.float64(weights[rows[event] if rows.shape[0] > 0 else event]))
-    step = 16
+def d_join_lanes(high, low):
+    """Return the sum of all lanes' sums, each in two floats."""
+    lane, step = d_lane(), 16
     while step > 0:
         other_high, other_low = d_shuffle(high, lane ^ step), d_shuffle(low, lane ^ step)
         # In the same order in both lanes, so that both have the same sum.
@@ -215,130 +138,27 @@ def d_sum_segment(weights, segments, rows, first, last, sign):
 
 
 @device
-def d_save(pairs, number, segment, touched, before):
-    """Keep a record as it is."""
-    touched[segment] = number
-    for column in range(pairs.records.shape[1]):
-        before[segment, column] = pairs.records[number, column]
-
-
-@device
-def d_add_sum(pairs, number, high, low, largest):
-    """Add a sum in two floats to that of a record."""
-    one, other = d_two_sum(pairs.sums[number, HIGH], pairs.sums[number, LOW], high)
-    one, other = d_two_sum(one, other, low)
-    pairs.sums[number, HIGH], pairs.sums[number, LOW] = one, other
-    pairs.sums[number, PEAK] = max(pairs.sums[number, PEAK], abs(one), largest)
-
-
-@partial(kernel, records={"pairs": RecordArrays, "ring": Chains, "segments": Segments})
-def k_enter_events(pairs, ring, segments, weights, is_float, first, row, touched, before, counters):
-    """One warp owns the events that come to one pair: it chains them, and counts and adds them up."""
-    segment, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    if segment < segments.starts.shape[0] - 1:
-        low, high = np.int64(segments.starts[segment]), np.int64(segments.starts[segment + 1])
-        number, capacity = np.int64(segments.numbers[low]), ring.pair.shape[0]
-        state = pairs.records[number, STATE]
-        for i in range(low + lane, high, WARP):
-            event = np.int64(segments.order[i])
-            place = (row + event) % capacity
-            ring.pair[place] = np.int32(number)
-            ring.back[place] = np.int32(first + segments.order[i - 1]) if i > low else np.int32(state >> HALF)
-        width = pairs.records.shape[1]
-        bad, total, rest, largest, whole = 0, 0.0, 0.0, 0.0, np.int64(0)
-        if is_float:
-            for i in range(low + lane, high, WARP):
-                weight = weights[segments.order[i]]
-                bad += math.isnan(weight) or math.isinf(weight)
-                largest = max(largest, abs(weight))
-            total, rest = d_sum_segment(weights, segments, segments.order[:0], low, high, 1.0)
-        d_sync_warp()
-        if bad:
-            cuda.atomic.add(counters, BAD, 1)
-        if is_float:
-            step = 16
-            while step > 0:
-                largest = max(largest, d_shuffle(largest, lane ^ step))
-                step >>= 1
-        if lane == 0:
-            d_save(pairs, number, segment, touched, before)
-            newest = np.int64(first) + np.int64(segments.order[high - 1])
-            pairs.records[number, STATE] = (newest << HALF) | ((state & COUNT) + (high - low))
-            if is_float:
-                d_add_sum(pairs, number, total, rest, largest)
-            elif width > HIGH:
-                whole = pairs.records[number, HIGH]
-                for i in range(low, high):
-                    weight = np.int64(weights[segments.order[i]])
-                    if (weight > 0 and whole > HIGHEST - weight) or (weight < 0 and whole < LOWEST - weight):
-                        cuda.atomic.add(counters, BAD, 1)  # LLVM takes sums as never too large
-                    else:
-                        whole += weight
-                pairs.records[number, HIGH] = whole
-
-
-@device
-def d_make_anew(pairs, ring, number, state):
-    """Sum the weights of a pair's events along their chain; one thread owns the pair."""
-    high, low, peak, count = 0.0, 0.0, 0.0, state & COUNT
-    at, capacity = state >> HALF, ring.pair.shape[0]
-    while count > 0 and at >= ring.head:
-        row = (at + ring.shift) % capacity
-        if ring.alive[row] != 0:
-            high, low = d_two_sum(high, low, np.float64(ring.weights[row]))
-            peak = max(peak, abs(high), abs(np.float64(ring.weights[row])))
-            count -= 1
-        at = np.int64(ring.back[row])
-    pairs.sums[number, HIGH], pairs.sums[number, LOW], pairs.sums[number, PEAK] = high, low, peak
-
-
-@partial(kernel, records={"pairs": RecordArrays, "ring": Chains, "segments": Segments})
-def k_leave_events(pairs, ring, segments, rows, is_float, touched, before, gone, counters):
-    """One warp owns the events that leave one pair: it takes them out of its count and its sum."""
-    segment, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    is_gone, number = False, np.int64(0)
-    if segment < segments.starts.shape[0] - 1:
-        low, high = np.int64(segments.starts[segment]), np.int64(segments.starts[segment + 1])
-        number = np.int64(segments.numbers[low])
-        width, state = pairs.records.shape[1], pairs.records[number, STATE]
-        for i in range(low + lane, high, WARP):
-            ring.alive[rows[segments.order[i]]] = 0
-        total, rest = 0.0, 0.0
-        if is_float:
-            total, rest = d_sum_segment(ring.weights, segments, rows, low, high, -1.0)
-        d_sync_warp()
-        if lane == 0:
-            d_save(pairs, number, segment, touched, before)
-            state -= high - low
-            pairs.records[number, STATE] = state
-            is_gone = state & COUNT == 0
-            if is_gone:
-                for column in range(HIGH, width):
-                    pairs.records[number, column] = 0
-            elif is_float:
-                d_add_sum(pairs, number, total, rest, 0.0)
-                left = abs(pairs.sums[number, HIGH])
-                if not (KEPT * pairs.sums[number, PEAK] <= left and left < math.inf):
-                    d_make_anew(pairs, ring, number, state)
-            elif width > HIGH:
-                whole = pairs.records[number, HIGH]
-                for i in range(low, high):
-                    whole -= np.int64(ring.weights[rows[segments.order[i]]])
-                pairs.records[number, HIGH] = whole
-    place = d_claim(counters, NEW, is_gone)
-    if is_gone:
-        gone[place] = number
+def d_sum_events(weights, order, begin, end, stride):
+    """Sum this lane's weights of a run, in two floats, find the greatest, and count those that are not finite."""
+    i, high, low, largest, bad = begin + d_lane() % stride, 0.0, 0.0, 0.0, 0
+    while i < end:
+        weight = np.float64(weights[order[i]])
+        if math.isnan(weight) or math.isinf(weight):
+            bad += 1
+        else:
+            largest = max(largest, abs(weight))
+            high, low = d_two_sum(high, low, weight)
+        i += stride
+    return high, low, largest, bad
 
 
 @kernel
-def k_restore_records(records, touched, before, alive, left):
-    """One thread owns one record, or behind them one row of the log: it writes back what was there."""
+def k_read_ends(records, numbers, src, dst):
+    """One thread owns one record: it writes its pair."""
     i = cuda.grid(1)
-    if i < touched.shape[0]:
-        for column in range(records.shape[1]):
-            records[touched[i], column] = before[i, column]
-    elif i - touched.shape[0] < left.shape[0]:
-        alive[left[i - touched.shape[0]]] = 1
+    if i < numbers.shape[0]:
+        key = records[numbers[i], KEY]
+        src[i], dst[i] = np.int32(key >> HALF), np.int32(key & LOWER)
 
 
 @partial(kernel, records={"ring": Chains})
@@ -362,10 +182,11 @@ def k_sum_segments(segments, weights, sums):
     """One warp owns the weights of one number: it adds them up, in two floats or as integers."""
     segment, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
     if segment < segments.starts.shape[0] - 1:
-        low, high = np.int64(segments.starts[segment]), np.int64(segments.starts[segment + 1])
-        total, rest = d_sum_segment(weights, segments, segments.order[:0], low, high, 1.0)
+        begin, end = np.int64(segments.starts[segment]), np.int64(segments.starts[segment + 1])
+        high, low, _, _ = d_sum_events(weights, segments.order, begin, end, WARP)
+        high, low = d_join_lanes(high, low)
         if lane == 0:
-            sums[segments.numbers[low]] = total + rest
+            sums[segments.numbers[begin]] = high + low
 
 
 @kernel
@@ -425,50 +246,11 @@ def remove_records(pairs: RecordArrays, numbers: Array) -> None:
     k_remove_records.launch(numbers.shape[0], *pairs, numbers)
 
 
-def enter_rows(
-    backend: Backend,
-    pairs: RecordArrays,
-    free: FreeRecords,
-    ring: LogArrays,
-    src: Array,
-    dst: Array,
-    undirected: bool,
-    weights: Array | None,
-) -> tuple[Touched, Array, int]:
-    """Enter events behind the tail of the log; see :func:`dynstore.graph.events.cpu.enter_rows`."""
-    count, width = int(src.shape[0]), int(pairs.records.shape[1])
-    counters, places, fresh = backend.empty_arena((2, np.int64), (count, np.int32), (count, np.int32), zeroed=1)
-    given = backend.nothing(np.float64) if weights is None else weights
-    places.fill(0)  # a cell that no claim is in, where the first launch fails
-    give_up = prepare(k_give_up_cells.launch, count, *pairs, places)
-    try:
-        k_claim_cells.launch(count, *pairs, src, dst, undirected, places)
-        k_make_records.launch(count, *pairs, src, dst, undirected, places, *free, fresh, counters)
-        segments = _segments(backend, pairs.cells[places])
-        touched, before = _room(backend, segments, width)
-        k_enter_events.launch_warps(
-            touched.shape[0], *pairs, *_chains(ring), *segments, given, width > PEAK, ring.tail, ring.next_row, touched,
-            before, counters,
-        )  # fmt: skip
-    except BaseException:
-        give_up()
-        raise
-    num_new, bad = backend.to_host(counters).tolist()
-    return Touched(touched, before), fresh[:num_new], bad
-
-
-def leave_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, rows: Array) -> tuple[Array, Touched, Array]:
-    """Take events out of the log and their pairs; see :func:`dynstore.graph.events.cpu.leave_rows`."""
-    width = int(pairs.records.shape[1])
-    rows = backend.xp.unique(rows)
-    rows = rows[ring.alive[rows] != 0]
-    segments = _segments(backend, ring.pair[rows])
-    touched, before = _room(backend, segments, width)
-    gone, counters = backend.empty(touched.shape[0], np.int32), backend.zeros(2, np.int64)
-    k_leave_events.launch_warps(
-        touched.shape[0], *pairs, *_chains(ring), *segments, rows, width > PEAK, touched, before, gone, counters
-    )
-    return rows, Touched(touched, before), gone[: int(backend.to_host(counters)[NEW])]
+def read_ends(backend: Backend, pairs: RecordArrays, numbers: Array) -> tuple[Array, Array]:
+    """Return the pairs of records; see :func:`dynstore.graph.events.cpu.pairs.read_ends`."""
+    src, dst = (backend.empty(numbers.shape[0], np.int32) for _ in range(2))
+    k_read_ends.launch(numbers.shape[0], pairs.records, numbers, src, dst)
+    return src, dst
 
 
 def _segments(backend: Backend, numbers: Array) -> Segments:
@@ -482,27 +264,16 @@ def _segments(backend: Backend, numbers: Array) -> Segments:
     return Segments(order, ordered, xp.nonzero(begins)[0])
 
 
-def _room(backend: Backend, segments: Segments, width: int) -> tuple[Array, Array]:
-    """Return room for the records of segments as they were."""
-    count = max(int(segments.starts.shape[0]) - 1, 0)
-    return backend.empty(count, np.int32), backend.empty((count, width), np.int64)
-
-
-def _chains(ring: LogArrays) -> Chains:
+def chains_of(ring: LogArrays) -> Chains:
+    """Return what chains lead through."""
     return Chains(ring.pair, ring.back, ring.alive, ring.weights, ring.shift, ring.head)
-
-
-def restore_records(pairs: RecordArrays, ring: LogArrays, touched: Touched, left: Array) -> None:
-    """Take back what an update did to records, and bring events back. Allocates nothing."""
-    threads = int(touched.numbers.shape[0]) + int(left.shape[0])
-    k_restore_records.launch(threads, pairs.records, *touched, ring.alive, left)
 
 
 def collect_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, numbers: Array, counts: Array) -> Array:
     """Return the rows of the events of pairs: of each pair so many, the newest first."""
     ends = backend.xp.cumsum(counts)
     rows = backend.empty(int(ends[-1]) if ends.shape[0] else 0, np.int64)
-    k_collect_rows.launch(numbers.shape[0], pairs.records, *_chains(ring), numbers, ends - counts, rows)
+    k_collect_rows.launch(numbers.shape[0], pairs.records, *chains_of(ring), numbers, ends - counts, rows)
     return rows
 
 
