@@ -222,6 +222,38 @@ def test_a_sum_whose_great_weights_leave(device: str) -> None:
 
 
 @every_device
+@pytest.mark.parametrize("weight_dtype", ["float64", "int64"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_pairs_with_few_and_with_many_rows_in_a_batch(
+    directed: bool, weight_dtype: str, device: str, rng: np.random.Generator
+) -> None:
+    """From one row to more than a thread goes through alone, twice: sums, order, and rows that are named twice."""
+    G = make(device, directed=directed, weighted=True, weight_dtype=weight_dtype)
+    sizes = [1, 2, 31, 32, 33, 34, 63, 64, 65, 150]
+    pair = np.concatenate([np.repeat(np.arange(len(sizes)), sizes)] * 2)
+    half = len(pair) // 2
+    pair[:half], pair[half:] = rng.permutation(pair[:half]), rng.permutation(pair[half:])
+    weights: Any = rng.integers(-(2**40), 2**40, len(pair))
+    weights = weights / 128 if weight_dtype == "float64" else weights
+    ends = np.where(rng.random(len(pair)) < (0.0 if directed else 0.5), [pair + 20, pair], [pair, pair + 20])
+    left = np.ones(len(pair), np.bool_)
+    for batch in (slice(half), slice(half, None)):
+        G.insert_edges((*ends[:, batch], weights[batch]))
+    for _ in range(3):
+        for number in range(len(sizes)):
+            rows = np.nonzero(left & (pair == number))[0]
+            assert [row[-1] for row in shown(G.events(number, number + 20), True)] == rows.tolist()
+        counts, sums = (weights_of(G.simple(name)) for name in ("count", "sum"))
+        there = sorted(set(pair[left].tolist()))
+        assert counts == [np.count_nonzero(left & (pair == number)) for number in there]
+        assert sums == [math.fsum(weights[left & (pair == number)]) for number in there]
+        gone = rng.choice(np.nonzero(left)[0], 350)
+        report = G.delete_edges(edge_ids=np.concatenate((gone, gone[:99])))
+        assert report.deleted == len(set(gone.tolist())) == 449 - report.duplicates
+        left[gone] = False
+
+
+@every_device
 def test_rows_that_are_used_again_are_in_order_of_arrival(device: str) -> None:
     """Of equal times, those that came first are the first, although their rows are the last ones."""
     G = make(device, weighted=True, timestamps="int64")
