@@ -324,8 +324,8 @@ OF_EVENTS = [
     Mutation(
         "event-leaves-twice",
         "dynstore/graph/events/cpu/rows.py",
-        "if alive[row] == 0:",
-        "if False:",
+        "if row < 0 or alive[row] == 0:",
+        "if row < 0:",
         (EVENT_CASES, EVENT_MODEL),
     ),
     Mutation(
@@ -352,7 +352,7 @@ OF_EVENTS = [
     Mutation(
         "pair-that-comes-again-in-an-update-is-deleted",
         "dynstore/graph/events/changing.py",
-        "gone[table.counts(gone) == 0] if count and gone.shape[0] else gone",
+        "gone[table.counts(gone) == 0] if made.returned else gone",
         "gone",
         (EVENT_CASES, EVENT_MODEL),
     ),

@@ -24,6 +24,7 @@ from dynstore.graph.events.reading import (
     read_deletions,
     read_rows,
     refuse_infinite,
+    rows_from,
 )
 from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.records import TIME, WEIGHT
@@ -84,11 +85,11 @@ def update_events(
         else:
             entering, renumbering, late = read_rows(core, caller, given, None if expire_last else bound)
             if expire_last and bound is not None:
-                old = entering.values[TIME].astype(np.int64) < bound
-                expired = int(core.backend.xp.count_nonzero(old))
-                if expired:
+                rows = rows_from(core.backend, entering.values[TIME], bound)
+                if rows is not None:
                     refuse_infinite(caller, core.backend, entering.values.get(WEIGHT))
-                    entering = entering.of(core.backend.xp.nonzero(~old)[0])
+                    expired = entering.total - int(rows.shape[0])
+                    entering = entering.of(rows)
         report = change(update, find, entering, renumbering, bound)
     return report._replace(late=late, inserted=report.inserted + expired, expired=report.expired + expired)
 
@@ -137,15 +138,19 @@ def change(
     caller, events, made = update.caller, core.events, _Change()
     count = 0 if entering is None else int(entering.src.shape[0])
     events.reserve(count)  # from here on events keep their rows
-    leaving, num_left, num_expired = None, 0, 0
+    num_left, num_expired, absent, duplicates = 0, 0, 0, 0
     highest, ascending, first_id = events.ids.highest, events.ids.ascending, None
     with update.writing():
         try:
             if bound is not None:
-                num_expired = _leave(core, made, events.log.older(bound))
+                num_expired, _ = _leave(core, made, events.log.older(bound))
             if find is not None:
                 leaving = find()
-                num_left = _leave(core, made, leaving.rows)
+                num_left, missing = _leave(core, made, leaving.rows)
+                if leaving.ids is not None and missing:
+                    missing = int(core.backend.xp.unique(leaving.ids[leaving.rows < 0]).shape[0])
+                absent = leaving.absent + missing
+                duplicates = leaving.duplicates + int(leaving.rows.shape[0]) - num_left - missing
             if entering is not None and entering.total:
                 ids, highest, ascending = events.ids.plan(caller, events.log, entering.given, entering.total)
                 first_id = None if entering.given is not None else highest - entering.total + 1
@@ -162,8 +167,8 @@ def change(
     return UpdateReport(
         inserted=count,
         deleted=num_left,
-        absent=0 if leaving is None else leaving.absent,
-        duplicates=0 if leaving is None else leaving.duplicates + int(leaving.rows.shape[0]) - num_left,
+        absent=absent,
+        duplicates=duplicates,
         grown=report.grown,
         path=report.path,
         expired=num_expired,
@@ -184,6 +189,8 @@ class _Change:
         Rows of the log that left, and records that they left without events.
     fresh : array, int32
         Records of new pairs.
+    returned : int
+        How many pairs had lost all events when others came.
     newest : int or None
         The greatest time of the events that came.
     """
@@ -194,6 +201,7 @@ class _Change:
         self.left: list[Array] = []
         self.gone: list[Array] = []
         self.fresh: Array | None = None
+        self.returned = 0
         self.newest: int | None = None
 
 
@@ -203,7 +211,7 @@ def _enter(core: EventCore, caller: str, made: _Change, entering: Entering, ids:
     values = entering.values
     rows = entering.src, entering.dst, not core.directed, values.get(WEIGHT), values.get(TIME)
     entered = _kernels(core).enter_rows(core.backend, table.arrays, table.fresh, log.ring, *rows)
-    made.fresh, made.newest = entered.fresh, entered.newest
+    made.fresh, made.returned, made.newest = entered.fresh, entered.returned, entered.newest
     made.undo.append(partial(_take_out, core, entered))
     made.touched.append((entered.touched, True))
     if entered.bad:
@@ -211,17 +219,17 @@ def _enter(core: EventCore, caller: str, made: _Change, entering: Entering, ids:
     log.write({**values, ID: ids}, int(entering.src.shape[0]))
 
 
-def _leave(core: EventCore, made: _Change, rows: Array) -> int:
-    """Take events out of the records of their pairs; return how many there are."""
+def _leave(core: EventCore, made: _Change, rows: Array) -> tuple[int, int]:
+    """Take events out of the records of their pairs; return how many there are, and how many rows are negative."""
     if not rows.shape[0]:
-        return 0
+        return 0, 0
     table, log = core.events.table, core.events.log
-    left, touched, gone = _kernels(core).leave_rows(core.backend, table.arrays, log.ring, rows)
-    made.undo.append(partial(_kernels(core).restore_records, table.arrays, log.ring, touched, left))
-    made.touched.append((touched, False))
-    made.left.append(left)
-    made.gone.append(gone)
-    return int(left.shape[0])
+    left = _kernels(core).leave_rows(core.backend, table.arrays, log.ring, rows)
+    made.undo.append(partial(_kernels(core).restore_records, table.arrays, log.ring, left.touched, left.rows))
+    made.touched.append((left.touched, False))
+    made.left.append(left.rows)
+    made.gone.append(left.gone)
+    return int(left.rows.shape[0]), left.missing
 
 
 def _take_out(core: EventCore, entered: Entered) -> None:
@@ -252,7 +260,7 @@ def _exchange(
     gone = made.gone[0] if len(made.gone) == 1 else backend.nothing(np.int32)
     if len(made.gone) > 1:
         gone = xp.concatenate(made.gone)
-    gone = gone[table.counts(gone) == 0] if count and gone.shape[0] else gone
+    gone = gone[table.counts(gone) == 0] if made.returned else gone
     fresh = backend.nothing(np.int32) if made.fresh is None else made.fresh
     insertions = EdgeColumns(*table.ends(fresh), fresh.astype(core.vertex_dtype, copy=False), -1)
     deletions = EdgeColumns(*table.ends(gone), None, -1)

@@ -38,6 +38,7 @@ __all__ = [
     "STATE",
     "Entered",
     "FreeRecords",
+    "Left",
     "LogArrays",
     "RecordArrays",
     "Touched",
@@ -158,6 +159,8 @@ class Entered(NamedTuple):
     touched : Touched
     fresh : array, int32
         The records that pairs without one got; they are among those touched.
+    returned : int
+        How many pairs had a record, and no events.
     bad : int
         How many weights are not finite, or make an integer sum too large.
     newest : int or None
@@ -166,5 +169,26 @@ class Entered(NamedTuple):
 
     touched: Touched
     fresh: Array
+    returned: int
     bad: int
     newest: int | None
+
+
+class Left(NamedTuple):
+    """What has been done for events that left.
+
+    Attributes
+    ----------
+    rows : array, int64
+        Of the log; each once.
+    touched : Touched
+    gone : array, int32
+        The records that have no events any more.
+    missing : int
+        How many of the given rows are negative.
+    """
+
+    rows: Array
+    touched: Touched
+    gone: Array
+    missing: int

@@ -46,6 +46,7 @@ __all__ = [
     "read_edge_ids",
     "read_rows",
     "refuse_infinite",
+    "rows_from",
 ]
 
 WHICH = ("all", "oldest", "newest")
@@ -103,11 +104,21 @@ class Entering(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """Rows of the log that leave, and what a report says of them."""
+    """Rows of the log that leave, and what a report says of them.
+
+    Attributes
+    ----------
+    rows : array, int64
+    absent, duplicates : int
+        Of what has no rows here.
+    ids : array, int64, or None
+        Where events were named by ids, those: a row is negative where there is no event.
+    """
 
     rows: Array
     absent: int = 0
     duplicates: int = 0
+    ids: Array | None = None
 
 
 def read_bound(core: EventCore, caller: str, name: str, value: Any) -> int:
@@ -144,10 +155,9 @@ def read_rows(
     columns = split_columns(caller, request.edges, request.names)
     check_lengths(caller, columns, {**values, **({} if ids is None else {"edge_id": ids})})
     late, rows = 0, None
-    if bound is not None and len(columns[0][1]):
-        old = values[TIME].astype(INT64) < bound
-        late = int(backend.xp.count_nonzero(old))
-        rows = backend.xp.nonzero(~old)[0] if late else None
+    if bound is not None:
+        rows = rows_from(backend, values[TIME], bound)
+        late = 0 if rows is None else len(columns[0][1]) - len(rows)
     numbers, renumbering = core.ids.plan_edges(*request, core.num_vertices)  # late rows still have to be right
     if weights is not None:
         numbers.weights = weights
@@ -162,6 +172,14 @@ def read_rows(
         some, renumbering = core.ids.plan_edges(caller, parts, PLAIN, None, core.num_vertices)
         entering = entering._replace(src=some.src, dst=some.dst)
     return entering, renumbering, late
+
+
+def rows_from(backend: Backend, times: Array, bound: int) -> Array | None:
+    """Return the rows with times from a bound on; None if these are all."""
+    if not times.shape[0] or int(times.min()) >= bound:
+        return None
+    rows: Array = backend.xp.nonzero(times.astype(INT64) >= bound)[0]
+    return rows
 
 
 def refuse_infinite(caller: str, backend: Backend, weights: Array | None) -> None:
@@ -220,22 +238,12 @@ def read_deletions(core: EventCore, caller: str, given: GivenDeletions) -> Calla
         if given.which != "all":
             raise InputError(f"{caller}: which is {given.which!r}, but edge_ids name single edges; leave it out")
         wanted = read_values(caller, core.backend, "edge_ids", given.edge_ids, INT64)
-        return lambda: _find_ids(core, wanted)
+        return lambda: Leaving(core.find_ids(wanted), ids=wanted)
     if given.edges is None:
         raise InputTypeError(f"{caller}: neither edges nor edge_ids were given; wanted one of them")
     request = Request(caller, given.edges, (*given.names[:2], None), None).opened(core)
     columns = core.ids.find_edges(*request, core.num_vertices)
     return lambda: find_all(core, columns) if given.which == "all" else _find_some(core, columns, given.which)
-
-
-def _find_ids(core: EventCore, wanted: Array) -> Leaving:
-    rows, xp = core.find_ids(wanted), core.backend.xp
-    there = rows >= 0
-    if bool(there.all()):
-        return Leaving(rows)
-    missing = wanted[~there]
-    absent = int(xp.unique(missing).shape[0])
-    return Leaving(rows[there], absent, int(missing.shape[0]) - absent)
 
 
 def _records_of(core: EventCore, columns: EdgeColumns) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ from dynstore.graph.events.layout import (
     STATE,
     Entered,
     FreeRecords,
+    Left,
     LogArrays,
     RecordArrays,
     Touched,
@@ -43,10 +44,13 @@ def _enter(
     pairs, free, num_free, used, src, dst, undirected, weights, is_float, first, row, pair, back, alive, touched,
     before, fresh, bad,
 ):  # fmt: skip
-    """Enter events from number ``first`` on, in rows from ``row`` on; return how many records are touched, and new."""
+    """Enter events from number ``first`` on, in rows from ``row`` on.
+
+    Return how many records are touched, how many are new, and how many others had no events.
+    """
     cells, records, sums = pairs.cells, pairs.records, pairs.sums
     capacity, width = pair.shape[0], records.shape[1]
-    num_touched, num_new = 0, 0
+    num_touched, num_new, num_returned = 0, 0, 0
     for i in range(src.shape[0]):
         if i + 2 * AHEAD < src.shape[0]:
             key = pair_key(src[i + 2 * AHEAD], dst[i + 2 * AHEAD], undirected)
@@ -65,6 +69,8 @@ def _enter(
             cells[cell] = record
             fresh[num_new] = record
             num_new += 1
+        elif records[record, STATE] & COUNT == 0:
+            num_returned += 1
         state = records[record, STATE]
         newest = state >> HALF
         if newest < first:
@@ -88,19 +94,20 @@ def _enter(
         row += 1
         if row == capacity:
             row = 0
-    return num_touched, num_new
+    return num_touched, num_new, num_returned
 
 
 @njit(cache=True)
 def _leave(pairs, rows, pair, back, alive, weights, is_float, head, shift, left, touched, before, gone):
-    """Take events out, each once; return how many rows leave, and how many records are touched, without events."""
+    """Take events out, each once; return how many leave, are missing, records are touched, and without events."""
     records, sums, width, capacity = pairs.records, pairs.sums, pairs.records.shape[1], pair.shape[0]
-    num_left, num_touched, num_gone = 0, 0, 0
+    num_left, num_missing, num_touched, num_gone = 0, 0, 0, 0
     for i in range(rows.shape[0]):
         if i + AHEAD < rows.shape[0]:
-            prefetch(records.reshape(-1), np.int64(pair[rows[i + AHEAD]]) * width)
+            prefetch(records.reshape(-1), np.int64(pair[max(rows[i + AHEAD], 0)]) * width)
         row = rows[i]
-        if alive[row] == 0:
+        num_missing += row < 0
+        if row < 0 or alive[row] == 0:
             continue
         alive[row] = 0
         left[num_left] = row
@@ -135,7 +142,7 @@ def _leave(pairs, rows, pair, back, alive, weights, is_float, head, shift, left,
                     add_weight(records, sums, record, weights[at])
                     count -= 1
                 number = np.int64(back[at])
-    return num_left, num_touched, num_gone
+    return num_left, num_missing, num_touched, num_gone
 
 
 @njit(cache=True)
@@ -165,38 +172,30 @@ def enter_rows(
     count, width = src.shape[0], pairs.records.shape[1]
     touched, fresh, before = np.empty(count, np.int32), np.empty(count, np.int32), np.empty((count, width), np.int64)
     bad, given = np.zeros(1, np.int64), np.empty(0, np.float64) if weights is None else weights
-    num_touched, num_new = _enter(
+    num_touched, num_new, num_returned = _enter(
         pairs, *free, src, dst, undirected, given, width > PEAK, ring.tail, ring.next_row, ring.pair, ring.back,
         ring.alive, touched, before, fresh, bad,
     )  # fmt: skip
     newest = None if times is None else int(times.max())
-    return Entered(Touched(touched[:num_touched], before[:num_touched]), fresh[:num_new], int(bad[0]), newest)
+    return Entered(
+        Touched(touched[:num_touched], before[:num_touched]), fresh[:num_new], num_returned, int(bad[0]), newest
+    )
 
 
-def leave_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, rows: Array) -> tuple[Array, Touched, Array]:
+def leave_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, rows: Array) -> Left:
     """Take events out of the log, and out of the counts and sums of their pairs.
 
-    Parameters
-    ----------
-    rows : array, int64
-        A row counts once; rows of events that are gone do not count.
-
-    Returns
-    -------
-    left : array, int64
-        The rows that left.
-    touched : Touched
-    gone : array, int32
-        The records that have no events any more.
+    ``rows``: int64; a row counts once. Rows of events that are gone do not count, nor do negative ones.
     """
     count, width = rows.shape[0], pairs.records.shape[1]
     left, touched, gone = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int32)
     before = np.empty((count, width), np.int64)
-    num_left, num_touched, num_gone = _leave(
+    num_left, num_missing, num_touched, num_gone = _leave(
         pairs, rows, ring.pair, ring.back, ring.alive, ring.weights, width > PEAK, ring.head, ring.shift, left, touched,
         before, gone,
     )  # fmt: skip
-    return left[:num_left], Touched(touched[:num_touched], before[:num_touched]), gone[:num_gone]
+    records = Touched(touched[:num_touched], before[:num_touched])
+    return Left(left[:num_left], records, gone[:num_gone], num_missing)
 
 
 def restore_records(pairs: RecordArrays, ring: LogArrays, touched: Touched, left: Array) -> None:

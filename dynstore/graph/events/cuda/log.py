@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
+from dynstore.cuda.grid import ARRIVALS, SUMS
+from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.cuda.warp import d_ballot, d_bound_lanes, d_count_lower, d_lane, d_sum_lanes
 from dynstore.graph.events.layout import BLOCK, BLOCK_SHIFT, EMPTY, LogArrays
 from dynstore.ids.cuda.hash_table import d_find_home
@@ -69,18 +72,38 @@ def d_is_in_time(ring, row, high, first_row, count, start, end):
 
 
 @partial(kernel, records={"ring": TimedRows})
-def k_count_in_time(ring, first_row, count, start, end, counts):
-    """One warp owns one block of rows: it counts the events of some time."""
+def k_count_in_time(ring, first_row, count, start, end, ends, control, mailbox, ticket):
+    """One warp owns one block of rows: it counts the events of some time. The last block adds up and posts the sum."""
+    board, is_last = cuda.shared.array(BOARD, np.int64), cuda.shared.array(1, np.int64)
     unit, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    if unit < counts.shape[0]:
+    found = np.int64(0)
+    if unit < ends.shape[0]:
         low, high, block = d_look_at_block(ring, unit, first_row)
-        found = np.int64(0)
         if ring.lows[block] <= end and ring.highs[block] >= start:
             for row in range(low + lane, high, WARP):
                 found += d_is_in_time(ring, row, high, first_row, count, start, end)
-        found = d_sum_lanes(found)
-        if lane == 0:
-            counts[unit] = found
+    found = d_sum_lanes(found)
+    if unit < ends.shape[0] and lane == 0:
+        ends[unit] = found
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        is_last[0] = cuda.atomic.add(control, ARRIVALS, 1) == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    if is_last[0]:
+        cuda.threadfence()
+        base, total = np.int64(0), np.int64(0)
+        while base < ends.shape[0]:
+            i = base + cuda.threadIdx.x
+            found = ends[i] if i < ends.shape[0] else np.int64(0)
+            before, more = d_scan_tile(found, board)
+            if i < ends.shape[0]:
+                ends[i] = total + before + found
+            total += more
+            base += cuda.blockDim.x
+        if cuda.threadIdx.x == 0:
+            control[0] = total
+            d_post_totals(control, mailbox, ticket)
 
 
 @partial(kernel, records={"ring": TimedRows})
@@ -183,11 +206,12 @@ def k_place_ids(cells, cell_shift, seed, ids, rows):
 def rows_in_time(backend: Backend, ring: LogArrays, low: int, high: int) -> Array:
     """Return the rows of the events with ``low <= time <= high``, in order of arrival."""
     timed, units = TimedRows(ring.times, ring.alive, ring.lows, ring.highs), int(ring.lows.shape[0]) + 1
-    counts, given = backend.empty(units, np.int64), (ring.first_row, ring.span, low, high)
-    k_count_in_time.launch_warps(units, *timed, *given, counts)
-    ends = backend.xp.cumsum(counts)
-    rows = backend.empty(int(ends[-1]), np.int64)
-    k_list_in_time.launch_warps(units if rows.shape[0] else 0, *timed, *given, ends, rows)
+    control, ends = backend.empty_arena((SUMS, np.int64), (units, np.int64), zeroed=1)
+    given, mailbox = (ring.first_row, ring.span, low, high, ends), Mailbox(backend)
+    ticket = mailbox.next_ticket()
+    k_count_in_time.launch_warps(units, *timed, *given, control, mailbox.words, ticket)
+    rows = backend.empty(mailbox.read(backend, ticket)[0], np.int64)
+    k_list_in_time.launch_warps(units if rows.shape[0] else 0, *timed, *given, rows)
     return rows
 
 

@@ -35,6 +35,7 @@ from dynstore.graph.events.layout import (
     STATE,
     Entered,
     FreeRecords,
+    Left,
     LogArrays,
     RecordArrays,
     Touched,
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["PairRuns", "Saved", "enter_rows", "leave_rows", "restore_records"]
 
 # Entries of `control`.
-NEW, TOUCHED, BAD, LEFT, GONE, NEWEST = declare("events", NEW=0, TOUCHED=1, BAD=2, LEFT=3, GONE=4, NEWEST=5)
+NEW, TOUCHED, RETURNED, BAD, NEWEST, LEFT, GONE, MISSING = declare(
+    "events", NEW=0, TOUCHED=1, RETURNED=2, BAD=3, NEWEST=4, LEFT=5, GONE=6, MISSING=7
+)
 CLAIMED = -3  # a cell that a new pair has claimed, and that has no record yet
 NOBODY = 0x7FFFFFFF80000000  # above all keys of a record and a row
 FEW_ROWS = 32  # the most rows of one pair that a thread goes through alone; a warp shares more
@@ -196,6 +199,7 @@ def k_enter_events(
     if acts:
         d_save(pairs, number, saved, place)
         state = pairs.records[number, STATE]
+    d_claim(control, RETURNED, acts and not is_new and state & COUNT == 0)
     is_long = end - i > FEW_ROWS
     high, low, largest, bad = 0.0, 0.0, 0.0, 0
     if acts and not is_long:
@@ -246,12 +250,14 @@ def d_make_anew(pairs, ring, number, state):
 
 
 @kernel
-def k_pack_rows(pair, alive, rows, keys):
+def k_pack_rows(pair, alive, rows, keys, control):
     """One thread owns one row that leaves: it packs its record and itself into a key, if there is an event."""
     i = cuda.grid(1)
+    row = np.int64(rows[i]) if i < rows.shape[0] else np.int64(0)
+    d_claim(control, MISSING, row < 0)
     if i < rows.shape[0]:
-        row = np.int64(rows[i])
-        keys[i] = (np.int64(pair[row]) << HALF) | row if alive[row] != 0 else np.int64(NOBODY)
+        is_there = row >= 0 and alive[row] != 0
+        keys[i] = (np.int64(pair[row]) << HALF) | row if is_there else np.int64(NOBODY)
 
 
 @device
@@ -374,7 +380,13 @@ def enter_rows(
     totals = mailbox.read(backend, ticket)
     newest = None if times is None else totals[NEWEST]
     num_touched = totals[TOUCHED]
-    return Entered(Touched(touched[:num_touched], before[:num_touched]), fresh[: totals[NEW]], totals[BAD], newest)
+    return Entered(
+        Touched(touched[:num_touched], before[:num_touched]),
+        fresh[: totals[NEW]],
+        totals[RETURNED],
+        totals[BAD],
+        newest,
+    )
 
 
 def _enter(count: int, pairs: RecordArrays, rows: PairRuns, *rest: Any) -> None:
@@ -382,14 +394,14 @@ def _enter(count: int, pairs: RecordArrays, rows: PairRuns, *rest: Any) -> None:
     k_enter_events.launch(count, *pairs, *rest)
 
 
-def leave_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, rows: Array) -> tuple[Array, Touched, Array]:
+def leave_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, rows: Array) -> Left:
     """Take events out of the log and their pairs; see :func:`dynstore.graph.events.cpu.leave_rows`."""
     count, width = int(rows.shape[0]), int(pairs.records.shape[1])
     control, before, keys, left, touched, gone = backend.empty_arena(
         (SUMS, np.int64), ((count, width), np.int64), (count, np.int64), (count, np.int64), (count, np.int32),
         (count, np.int32), zeroed=1,
     )  # fmt: skip
-    k_pack_rows.launch(count, ring.pair, ring.alive, rows, keys)
+    k_pack_rows.launch(count, ring.pair, ring.alive, rows, keys, control)
     keys, mailbox = sort_keys(backend, keys), Mailbox(backend)
     ticket, saved = mailbox.next_ticket(), Saved(touched, before, gone)
     k_leave_events.launch(
@@ -397,7 +409,8 @@ def leave_rows(backend: Backend, pairs: RecordArrays, ring: LogArrays, rows: Arr
     )
     totals = mailbox.read(backend, ticket)
     num_touched = totals[TOUCHED]
-    return left[: totals[LEFT]], Touched(touched[:num_touched], before[:num_touched]), gone[: totals[GONE]]
+    records = Touched(touched[:num_touched], before[:num_touched])
+    return Left(left[: totals[LEFT]], records, gone[: totals[GONE]], totals[MISSING])
 
 
 def restore_records(pairs: RecordArrays, ring: LogArrays, touched: Touched, left: Array) -> None:
