@@ -20,7 +20,7 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -37,6 +37,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.graph.events import views
 
 __all__ = [
+    "PARTS",
     "Rows",
     "deletions",
     "expiries",
@@ -52,6 +53,7 @@ __all__ = [
 
 WARM_UP = 3
 MICRO = 1e3  # us in a ms
+PARTS = ("slides", "insertions", "expiries", "deletions", "questions", "selections", "windows", "sizes")
 
 
 class Rows:
@@ -276,23 +278,37 @@ def sizes(stream: Rows) -> dict[str, Any]:
 
 
 def measure(
-    scale: int, edge_factor: int, device: Any, steps: int = 40, raphtory: bool = False, seed: int = 1
+    scale: int,
+    edge_factor: int,
+    device: Any,
+    steps: int = 40,
+    raphtory: bool = False,
+    seed: int = 1,
+    only: Collection[str] = PARTS,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the table as they come."""
+    """Yield the lines of the table as they come; ``only``: of these parts."""
     stream = Rows(scale, edge_factor, seed, device)
-    for share in (0.001, 0.01):
-        yield slides(stream, share, steps)
     sized = [batch for batch in (10_000, 100_000, 1_000_000) if (WARM_UP + 1) * batch <= stream.size // 2]
-    for batch in sized:
-        yield insertions(stream, batch, steps)
-    yield expiries(stream, 0.01, steps)
-    for batch in sized[:1] + sized[2:]:
-        for given in (False, True):
-            yield deletions(stream, batch, steps, given)
-    yield from questions(stream, 5 * steps)
-    yield selections(stream, steps)
-    yield windows(stream, steps, raphtory)
-    yield sizes(stream)
+    if "slides" in only:
+        for share in (0.001, 0.01):
+            yield slides(stream, share, steps)
+    if "insertions" in only:
+        for batch in sized:
+            yield insertions(stream, batch, steps)
+    if "expiries" in only:
+        yield expiries(stream, 0.01, steps)
+    if "deletions" in only:
+        for batch in sized[:1] + sized[2:]:
+            for given in (False, True):
+                yield deletions(stream, batch, steps, given)
+    if "questions" in only:
+        yield from questions(stream, 5 * steps)
+    if "selections" in only:
+        yield selections(stream, steps)
+    if "windows" in only:
+        yield windows(stream, steps, raphtory)
+    if "sizes" in only:
+        yield sizes(stream)
 
 
 def _show(line: dict[str, Any]) -> None:
@@ -318,18 +334,20 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure these parts")
     parser.add_argument("--raphtory", action="store_true", help="measure Raphtory's windows, too")
     parser.add_argument("--json", type=Path, help="also write the table there")
     given = parser.parse_args(arguments)
     print(f"{'':38} {'median':>9} {'p90':>9} {'p99.9':>9}")
     lines = []
-    for line in measure(given.scale, given.edge_factor, given.device, given.steps, given.raphtory, given.seed):
+    options = given.scale, given.edge_factor, given.device, given.steps, given.raphtory, given.seed, given.only
+    for line in measure(*options):
         lines.append(line)
         _show(line)
     if given.json is not None:
         about = {"machine": describe_machine(), "commit": find_commit(), "processors": len(os.sched_getaffinity(0))}
-        options = {key: value for key, value in vars(given).items() if key != "json"}
-        given.json.write_text(json.dumps({**about, "options": options, "lines": lines}, indent=1))
+        named = {key: value for key, value in vars(given).items() if key != "json"}
+        given.json.write_text(json.dumps({**about, "options": named, "lines": lines}, indent=1))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.cuda.block import BOARD, d_scan_tile
-from dynstore.cuda.compiler import WARP, cuda, device, kernel
+from dynstore.cuda.block import BOARD, d_scan_tile, d_sum_block
+from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import ARRIVALS, SUMS
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
-from dynstore.cuda.warp import d_ballot, d_bound_lanes, d_count_lower, d_lane, d_sum_lanes
+from dynstore.cuda.warp import d_bound_lanes, d_lane
 from dynstore.graph.events.layout import BLOCK, BLOCK_SHIFT, EMPTY, LogArrays
 from dynstore.ids.cuda.hash_table import d_find_home
 from dynstore.ids.hash_table import shift_of
@@ -73,20 +73,16 @@ def d_is_in_time(ring, row, high, first_row, count, start, end):
 
 @partial(kernel, records={"ring": TimedRows})
 def k_count_in_time(ring, first_row, count, start, end, ends, control, mailbox, ticket):
-    """One warp owns one block of rows: it counts the events of some time. The last block adds up and posts the sum."""
+    """A block of threads owns a block of rows: it counts the events of some time. The last one posts the sum."""
     board, is_last = cuda.shared.array(BOARD, np.int64), cuda.shared.array(1, np.int64)
-    unit, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    found = np.int64(0)
-    if unit < ends.shape[0]:
-        low, high, block = d_look_at_block(ring, unit, first_row)
-        if ring.lows[block] <= end and ring.highs[block] >= start:
-            for row in range(low + lane, high, WARP):
-                found += d_is_in_time(ring, row, high, first_row, count, start, end)
-    found = d_sum_lanes(found)
-    if unit < ends.shape[0] and lane == 0:
-        ends[unit] = found
-    cuda.syncthreads()
+    unit, found = np.int64(cuda.blockIdx.x), np.int64(0)
+    low, high, block = d_look_at_block(ring, unit, first_row)
+    if ring.lows[block] <= end and ring.highs[block] >= start:
+        for row in range(low + cuda.threadIdx.x, high, cuda.blockDim.x):
+            found += d_is_in_time(ring, row, high, first_row, count, start, end)
+    found = d_sum_block(found, board)
     if cuda.threadIdx.x == 0:
+        ends[unit] = found
         cuda.threadfence()
         is_last[0] = cuda.atomic.add(control, ARRIVALS, 1) == cuda.gridDim.x - 1
     cuda.syncthreads()
@@ -108,19 +104,19 @@ def k_count_in_time(ring, first_row, count, start, end, ends, control, mailbox, 
 
 @partial(kernel, records={"ring": TimedRows})
 def k_list_in_time(ring, first_row, count, start, end, ends, rows):
-    """One warp owns one block of rows: it lists the events of some time, in order."""
-    unit, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    if unit < ends.shape[0]:
-        place = ends[unit - 1] if unit > 0 else np.int64(0)
-        if ends[unit] > place:
-            low, high, _ = d_look_at_block(ring, unit, first_row)
-            while low < high:
-                chosen = d_is_in_time(ring, low + lane, high, first_row, count, start, end)
-                word = d_ballot(chosen)
-                if chosen:
-                    rows[place + d_count_lower(word, lane)] = low + lane
-                place += cuda.popc(word)
-                low += WARP
+    """A block of threads owns a block of rows: it lists the events of some time, in order."""
+    board, unit = cuda.shared.array(BOARD, np.int64), np.int64(cuda.blockIdx.x)
+    place = ends[unit - 1] if unit > 0 else np.int64(0)
+    if ends[unit] > place:
+        low, high, _ = d_look_at_block(ring, unit, first_row)
+        while low < high:
+            row = low + cuda.threadIdx.x
+            chosen = d_is_in_time(ring, row, high, first_row, count, start, end)
+            before, more = d_scan_tile(np.int64(chosen), board)
+            if chosen:
+                rows[place + before] = row
+            place += more
+            low += cuda.blockDim.x
 
 
 @kernel
@@ -137,19 +133,27 @@ def k_widen_bounds(times, lows, highs, row, capacity):
 
 @kernel
 def k_narrow_bounds(times, alive, bound, first_row, count, lows, highs):
-    """One warp owns one block of rows: if it has times below ``bound``, its bounds become those of its events."""
-    block, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    if block < lows.shape[0] and lows[block] < bound:
+    """A block of threads owns a block of rows: with times below ``bound``, its bounds become those of its events."""
+    block, bounds = np.int64(cuda.blockIdx.x), cuda.shared.array(2, np.int64)
+    if lows[block] < bound:
+        if cuda.threadIdx.x == 0:
+            bounds[0], bounds[1] = HIGHEST, LOWEST
+        cuda.syncthreads()
         low, high = np.int64(HIGHEST), np.int64(LOWEST)
-        for row in range((block << BLOCK_SHIFT) + lane, min((block + 1) << BLOCK_SHIFT, times.shape[0]), WARP):
+        last = min((block + 1) << BLOCK_SHIFT, times.shape[0])
+        for row in range((block << BLOCK_SHIFT) + cuda.threadIdx.x, last, cuda.blockDim.x):
             age = row - first_row
             if age < 0:
                 age += times.shape[0]
             if age < count and alive[row] != 0:
                 low, high = min(low, np.int64(times[row])), max(high, np.int64(times[row]))
         low, high, _, _ = d_bound_lanes(low, high, low, high)
-        if lane == 0:
-            lows[block], highs[block] = low, high
+        if d_lane() == 0:
+            cuda.atomic.min(bounds, 0, low)
+            cuda.atomic.max(bounds, 1, high)
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0:
+            lows[block], highs[block] = bounds[0], bounds[1]
 
 
 @kernel
@@ -209,9 +213,10 @@ def rows_in_time(backend: Backend, ring: LogArrays, low: int, high: int) -> Arra
     control, ends = backend.empty_arena((SUMS, np.int64), (units, np.int64), zeroed=1)
     given, mailbox = (ring.first_row, ring.span, low, high, ends), Mailbox(backend)
     ticket = mailbox.next_ticket()
-    k_count_in_time.launch_warps(units, *timed, *given, control, mailbox.words, ticket)
+    k_count_in_time.launch(units * k_count_in_time.threads, *timed, *given, control, mailbox.words, ticket)
     rows = backend.empty(mailbox.read(backend, ticket)[0], np.int64)
-    k_list_in_time.launch_warps(units if rows.shape[0] else 0, *timed, *given, rows)
+    if rows.shape[0]:
+        k_list_in_time.launch(units * k_list_in_time.threads, *timed, *given, rows)
     return rows
 
 
@@ -222,9 +227,10 @@ def widen_bounds(ring: LogArrays, times: Array) -> None:
 
 def narrow_bounds(ring: LogArrays, bound: int) -> None:
     """Make the bounds of the blocks with times below ``bound`` those of the events there. Allocates nothing."""
-    k_narrow_bounds.launch_warps(
-        ring.lows.shape[0], ring.times, ring.alive, bound, ring.first_row, ring.span, ring.lows, ring.highs
-    )
+    k_narrow_bounds.launch(
+        ring.lows.shape[0] * k_narrow_bounds.threads, ring.times, ring.alive, bound, ring.first_row, ring.span,
+        ring.lows, ring.highs,
+    )  # fmt: skip
 
 
 def first_alive(ring: LogArrays) -> int:
