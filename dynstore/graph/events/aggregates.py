@@ -88,19 +88,34 @@ class Aggregate:
     dtype : numpy.dtype
         Of the weights: float32 or float64.
     values : array, shape (R,), float64, or None
-        None: the records have them.
+        None: the records have them, or ``make`` makes them.
     find_pairs : callable
         Returns the table of pairs as it is now.
+    make : callable, optional
+        Returns the values when they are first read. Components of a window, which read none, take a third less
+        (``benchmarks/events.py``, windows).
     """
 
-    def __init__(self, name: str, dtype: np.dtype, values: Array | None, find_pairs: Callable[[], PairRecords]) -> None:
-        self.name, self.dtype, self.values, self._find_pairs = name, dtype, values, find_pairs
+    def __init__(
+        self,
+        name: str,
+        dtype: np.dtype,
+        values: Array | None,
+        find_pairs: Callable[[], PairRecords],
+        make: Callable[[], Array] | None = None,
+    ) -> None:
+        self.name, self.dtype, self.values, self._find_pairs, self._make = name, dtype, values, find_pairs, make
 
     def at(self, numbers: Array) -> Array:
         """Return the weights of records, float64."""
-        return (
-            of_records(self.name, self._find_pairs().records[numbers]) if self.values is None else self.values[numbers]
-        )
+        make = self._make  # another thread may have made them since
+        if make is not None:
+            self.values = make()
+            self._make = None
+        if self.values is None:
+            return of_records(self.name, self._find_pairs().records[numbers])
+        values: Array = self.values[numbers]
+        return values
 
     def weights(self, stored: Array) -> Array:
         """Return the weights of some slots; a gap's number may be that of no record."""

@@ -316,7 +316,9 @@ class MultiCore(GraphCore):
     def aggregate(self, name: str) -> Aggregate:
         """Return an aggregate of what is shown."""
         dtype = self.weight_dtype if self.weight_dtype.kind == "f" else FLOAT64
-        values = None if self.takes_updates and name in OF_RECORDS else self.aggregated(name)
+        if not self.takes_updates:
+            return Aggregate(name, dtype, None, lambda: self.pairs, partial(self.aggregated, name))
+        values = None if name in OF_RECORDS else self.aggregated(name)
         return Aggregate(name, dtype, values, lambda: self.pairs)
 
     def aggregated(self, name: str) -> Array:

@@ -15,6 +15,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph
 from dynstore.errors import StaleSnapshotError
+from dynstore.graph.events.core import MultiCore
 from dynstore.graph.events.layout import BLOCK
 from dynstore.typing import UpdateReport
 from tests.graph.events.driver import DEVICES, same, shown
@@ -68,6 +69,33 @@ def test_a_view_of_a_pin_is_asked_for_new_pairs(device: str) -> None:
         G.insert_edges((np.arange(9) + first, np.arange(9) + first, np.arange(9)))
     for shows in (pin, view, some):
         assert [len(shows.events(*pair)) for pair in ((3, 4), (60, 60), (4, 4))] == [1, 0, 0]
+
+
+@every_device
+def test_what_reads_no_weights_of_a_window_adds_none_up(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Components do without the sums of a window's pairs; what reads them gets them, also once they were left out."""
+    G = make(device, weighted=True, timestamps="int64")
+    G.insert_edges(([0, 1, 0, 3], [1, 2, 1, 4], [1.0, 2.0, 4.0, 8.0], [5, 6, 7, 50]))
+    made: list[str] = []
+    aggregated = MultiCore.aggregated
+
+    def watched(core: MultiCore, name: str) -> Any:
+        made.append(name)
+        return aggregated(core, name)
+
+    monkeypatch.setattr(MultiCore, "aggregated", watched)
+    window = G.window(0, 10)
+    assert dynstore.weakly_connected_components(window)["labels"].nunique() == 3
+    S = window.simple("sum")
+    assert dynstore.bfs(S, 0)["distance"].to_numpy()[:3].tolist() == [0, 1, 2]
+    assert made == []
+    assert weights_of(S) == [5.0, 2.0]
+    assert weights_of(S) == [5.0, 2.0]
+    assert made == ["sum"]
+    late = G.window(0, 10).simple("sum")
+    G.insert_edges(([0], [1], [16.0], [8]))
+    with pytest.raises(StaleSnapshotError):
+        weights_of(late)
 
 
 @every_device
