@@ -121,8 +121,7 @@ def sort_unique(
         keys = src.astype(np.int64)
         keys <<= 32
         keys |= dst
-        order = xp.argsort(keys, kind="stable")
-        keys = keys[order]
+        keys, order = backend.kernels("dynstore.batches", "sort").sort_rows(backend, keys)
         ends = _run_ends(backend, keys[1:] != keys[:-1])
         last = xp.nonzero(ends)[0]
         keys = keys[last]
