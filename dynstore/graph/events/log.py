@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["EventLog"]
 
 GROWTH = 1.25
-LEAST = int(np.iinfo(np.int64).min)
+LEAST, GREATEST = (int(bound) for bound in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 
 
 @dataclass
@@ -193,7 +193,7 @@ class EventLog:
             columns[name] = self.backend.empty_in(self.memory, size, column.dtype)
             columns[name][:first] = column[ring.first_row : ring.first_row + first]
             columns[name][first : ring.span] = column[: ring.span - first]
-        self._replace(columns, -self.head, ring.span)
+        self._replace(columns, self.head, self.tail)
 
     def _compact(self, more: int) -> None:
         rows = self.alive()
@@ -202,26 +202,23 @@ class EventLog:
         for name, column in self.columns.items():
             columns[name] = self.backend.empty_in(self.memory, size, column.dtype)
             columns[name][: rows.shape[0]] = column[rows]
-        self._replace(columns, 0, rows.shape[0])
-        self.head, self.tail = 0, self.num_events
+        self._replace(columns, 0, self.num_events)
 
-    def _replace(self, columns: dict[str, Array], shift: int, held: int) -> None:
-        lows, highs = self.lows, self.highs
-        size = int(columns[PAIR].shape[0])
+    def _replace(self, columns: dict[str, Array], head: int, tail: int) -> None:
+        """Take other columns, whose first row has the event ``head``."""
+        lows, highs, shift = self.lows, self.highs, -head % int(columns[PAIR].shape[0])
         if lows is not None:
-            lows, highs = self._no_bounds(size)
-            times, alive = columns[TIME][:held].astype(np.int64), columns[ALIVE][:held] != 0
-            whole, xp = _rounded(held), self.backend.xp
-            for bounds, far, best in ((lows, np.iinfo(np.int64).max, "min"), (highs, np.iinfo(np.int64).min, "max")):
-                padded = self.backend.full(whole, far, np.int64)
-                padded[:held] = xp.where(alive, times, far)
-                bounds[: whole >> BLOCK_SHIFT] = getattr(padded.reshape(-1, BLOCK), best)(axis=1)
-        self.columns, self.shift, self.lows, self.highs = columns, shift % size, lows, highs
+            lows, highs = self._no_bounds(int(columns[PAIR].shape[0]))
+            lows[:] = LEAST  # so that all are made
+            ring = replace(self, columns=columns, lows=lows, highs=highs, shift=shift, head=head, tail=tail).ring
+            self._kernels.narrow_bounds(ring, GREATEST)
+        self.columns, self.lows, self.highs, self.shift = columns, lows, highs, shift
+        self.head, self.tail = head, tail
 
     def _no_bounds(self, size: int) -> tuple[Array, Array]:
         """Return bounds of blocks without events."""
-        blocks, limits = -(-size >> BLOCK_SHIFT), np.iinfo(np.int64)
-        return self.backend.full(blocks, limits.max, np.int64), self.backend.full(blocks, limits.min, np.int64)
+        blocks = -(-size >> BLOCK_SHIFT)
+        return self.backend.full(blocks, GREATEST, np.int64), self.backend.full(blocks, LEAST, np.int64)
 
     # ------------------------------------------------------------------ writing
 
