@@ -98,8 +98,8 @@ class PairsOfRows(ShownStore):
     def _make(self, rows: Array) -> Store:
         """Sort the pairs; or select them in the graph's store, where it still has this version's, and they are many.
 
-        Selecting a tenth of 4 M pairs takes 0.67 of the time on the host, and 0.93 on an H200 (``benchmarks/events.py``,
-        selections).
+        Selecting a tenth of 4 M pairs takes 0.67 of the time on the host, and 0.93 on an H200
+        (``benchmarks/events.py``, selections).
         """
         core, backend, xp = self._core, self.backend, self.backend.xp
         is_there = backend.zeros(core.pairs.used, np.bool_)
