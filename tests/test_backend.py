@@ -103,6 +103,8 @@ def test_kernels_are_found_by_family(backend: Backend) -> None:
 # Modules whose helpers share a name: the rest of their packages is called from there, not by stores or algorithms. And
 # `recorded`: on CUDA alone edges are deleted in the pass that finds them.
 HELPERS = {
+    "dynstore.batches.cpu.sort",
+    "dynstore.graph.events.cpu.pairs",
     "dynstore.ids.cpu.hash_table",
     "dynstore.stores.gpma_plus.cpu.update",
     "dynstore.stores.lpma.cpu.windows",

@@ -32,7 +32,7 @@ import dynstore
 from dynstore.algorithms.registry import ALGORITHMS
 from dynstore.cli import warmup
 from tests.adapters.cugraph.stand_ins import rapids
-from tests.algorithms.conftest import take_changes
+from tests.conftest import take_changes
 from tools import pages
 
 EDGES = np.array([0, 0, 1, 2, 3, 5, 5]), np.array([1, 2, 2, 3, 4, 6, 7])
