@@ -21,6 +21,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -54,6 +55,10 @@ __all__ = [
 WARM_UP = 3
 MICRO = 1e3  # us in a ms
 PARTS = ("slides", "insertions", "expiries", "deletions", "questions", "selections", "windows", "sizes")
+ASKED: dict[str, Callable[..., Any]] = {
+    "events of a pair, a frame": lambda graph, u, v, start: graph.events(u, v, start, None),
+    "events of a source, a frame": lambda graph, u, _, start: graph.events_of(u, start, None),
+}
 
 
 class Rows:
@@ -180,19 +185,14 @@ def deletions(stream: Rows, batch: int, steps: int, given: bool) -> dict[str, An
     return _line(f"delete {batch:,} by {'given' if given else 'counted'} ids", ours, beside)
 
 
-def questions(stream: Rows, steps: int) -> Iterator[dict[str, Any]]:
-    """Ask for events of pairs and of sources, in a tenth of the time."""
+def questions(stream: Rows, steps: int, name: str) -> dict[str, Any]:
+    """Ask for the events of pairs or of sources, in a tenth of the time."""
     graph, watch = stream.graph(True), LapTimer(stream.backend)
     graph.insert_edges(stream.rows(0, stream.size))
     chosen = np.random.default_rng(5).integers(0, stream.size, steps + WARM_UP)
     start = stream.size - stream.size // 10
     pairs = [(int(stream.host[0][row]), int(stream.host[1][row])) for row in chosen]
-    asked: dict[str, Callable[[int, int], Any]] = {
-        "events of a pair, a frame": lambda u, v: graph.events(u, v, start, None),
-        "events of a source, a frame": lambda u, _: graph.events_of(u, start, None),
-    }
-    for name, ask in asked.items():
-        yield _line(name, [_timed(watch, ask, *pair) for pair in pairs], None)
+    return _line(name, [_timed(watch, ASKED[name], graph, *pair, start) for pair in pairs], None)
 
 
 def windows(stream: Rows, steps: int, raphtory: bool) -> dict[str, Any]:
@@ -289,26 +289,23 @@ def measure(
     """Yield the lines of the table as they come; ``only``: of these parts."""
     stream = Rows(scale, edge_factor, seed, device)
     sized = [batch for batch in (10_000, 100_000, 1_000_000) if (WARM_UP + 1) * batch <= stream.size // 2]
-    if "slides" in only:
-        for share in (0.001, 0.01):
-            yield slides(stream, share, steps)
-    if "insertions" in only:
-        for batch in sized:
-            yield insertions(stream, batch, steps)
-    if "expiries" in only:
-        yield expiries(stream, 0.01, steps)
-    if "deletions" in only:
-        for batch in sized[:1] + sized[2:]:
-            for given in (False, True):
-                yield deletions(stream, batch, steps, given)
-    if "questions" in only:
-        yield from questions(stream, 5 * steps)
-    if "selections" in only:
-        yield selections(stream, steps)
-    if "windows" in only:
-        yield windows(stream, steps, raphtory)
-    if "sizes" in only:
-        yield sizes(stream)
+    lines: dict[str, list[Callable[[], dict[str, Any]]]] = {
+        "slides": [partial(slides, stream, share, steps) for share in (0.001, 0.01)],
+        "insertions": [partial(insertions, stream, batch, steps) for batch in sized],
+        "expiries": [partial(expiries, stream, 0.01, steps)],
+        "deletions": [
+            partial(deletions, stream, batch, steps, given)
+            for batch in sized[:1] + sized[2:]
+            for given in (False, True)
+        ],
+        "questions": [partial(questions, stream, 5 * steps, name) for name in ASKED],
+        "selections": [partial(selections, stream, steps)],
+        "windows": [partial(windows, stream, steps, raphtory)],
+        "sizes": [partial(sizes, stream)],
+    }
+    for part in only:
+        for line in lines[part]:
+            yield line()
 
 
 def _show(line: dict[str, Any]) -> None:
@@ -340,14 +337,13 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     print(f"{'':38} {'median':>9} {'p90':>9} {'p99.9':>9}")
     lines = []
-    options = given.scale, given.edge_factor, given.device, given.steps, given.raphtory, given.seed, given.only
-    for line in measure(*options):
+    options = {key: value for key, value in vars(given).items() if key != "json"}
+    for line in measure(**options):
         lines.append(line)
         _show(line)
     if given.json is not None:
         about = {"machine": describe_machine(), "commit": find_commit(), "processors": len(os.sched_getaffinity(0))}
-        named = {key: value for key, value in vars(given).items() if key != "json"}
-        given.json.write_text(json.dumps({**about, "options": named, "lines": lines}, indent=1))
+        given.json.write_text(json.dumps({**about, "options": options, "lines": lines}, indent=1))
 
 
 if __name__ == "__main__":

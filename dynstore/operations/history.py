@@ -107,8 +107,8 @@ class History:
         if mirrored:  # next to each other, so that timestamps still ascend; a loop may well come twice
             rows = xp.stack((rows, rows), axis=1).ravel()
             keys = xp.stack((keys, dst << bits | src), axis=1).ravel()
-        order = xp.argsort(keys, kind="stable")
-        keys, self._rows = keys[order], rows[order]
+        keys, order = backend.kernels("dynstore.batches", "sort").sort_rows(backend, keys)
+        self._rows = rows[order]
         begins = xp.ones(keys.shape[0], np.bool_)
         begins[1:] = keys[1:] != keys[:-1]
         self.first = xp.nonzero(begins)[0]

@@ -66,8 +66,7 @@ def of_rows(backend: Backend, columns: Mapping[str, Array], name: str, rows: Arr
     else:
         keys = weights
     order = xp.argsort(keys, kind="stable")
-    order = order[xp.argsort(numbers[order], kind="stable")]
-    ordered = numbers[order]
+    ordered, places = backend.kernels("dynstore.batches", "sort").sort_rows(backend, numbers[order].astype(np.int64))
     ends = backend.empty(ordered.shape[0], np.bool_)
     if name in ("last", "max"):
         ends[-1:] = True
@@ -75,7 +74,7 @@ def of_rows(backend: Backend, columns: Mapping[str, Array], name: str, rows: Arr
     else:
         ends[:1] = True
         ends[1:] = ordered[1:] != ordered[:-1]
-    values[ordered[ends]] = weights[order[ends]]
+    values[ordered[ends]] = weights[order[places[ends]]]
     return values
 
 
@@ -92,8 +91,7 @@ class Aggregate:
     find_pairs : callable
         Returns the table of pairs as it is now.
     make : callable, optional
-        Returns the values when they are first read. Components of a window, which read none, take a third less
-        (``benchmarks/events.py``, windows).
+        Returns the values when they are first read; components of a window read none (``docs/notes/events.md``).
     """
 
     def __init__(

@@ -316,10 +316,9 @@ class MultiCore(GraphCore):
     def aggregate(self, name: str) -> Aggregate:
         """Return an aggregate of what is shown."""
         dtype = self.weight_dtype if self.weight_dtype.kind == "f" else FLOAT64
-        if not self.takes_updates:
-            return Aggregate(name, dtype, None, lambda: self.pairs, partial(self.aggregated, name))
-        values = None if name in OF_RECORDS else self.aggregated(name)
-        return Aggregate(name, dtype, values, lambda: self.pairs)
+        values = self.aggregated(name) if self.takes_updates and name not in OF_RECORDS else None
+        make = None if self.takes_updates else partial(self.aggregated, name)
+        return Aggregate(name, dtype, values, lambda: self.pairs, make)
 
     def aggregated(self, name: str) -> Array:
         """Return an aggregate by the record of the pair, float64, made anew."""

@@ -75,7 +75,7 @@ class EventLog:
         columns = {name: backend.empty_in(memory, rows, dtype) for name, dtype in {**OWN, **dtypes}.items()}
         log = cls(backend, columns, None, None, limit, memory)
         if TIME in dtypes:
-            log.lows, log.highs = log._no_bounds(rows)
+            log.lows, log.highs = (backend.full(-(-rows >> BLOCK_SHIFT), far, np.int64) for far in (GREATEST, LEAST))
         return log
 
     @property
@@ -206,19 +206,13 @@ class EventLog:
 
     def _replace(self, columns: dict[str, Array], head: int, tail: int) -> None:
         """Take other columns, whose first row has the event ``head``."""
-        lows, highs, shift = self.lows, self.highs, -head % int(columns[PAIR].shape[0])
+        size, lows, highs = int(columns[PAIR].shape[0]), self.lows, self.highs
+        shift = -head % size
         if lows is not None:
-            lows, highs = self._no_bounds(int(columns[PAIR].shape[0]))
-            lows[:] = LEAST  # so that all are made
+            lows, highs = (self.backend.full(-(-size >> BLOCK_SHIFT), LEAST, np.int64) for _ in range(2))
             ring = replace(self, columns=columns, lows=lows, highs=highs, shift=shift, head=head, tail=tail).ring
-            self._kernels.narrow_bounds(ring, GREATEST)
-        self.columns, self.lows, self.highs, self.shift = columns, lows, highs, shift
-        self.head, self.tail = head, tail
-
-    def _no_bounds(self, size: int) -> tuple[Array, Array]:
-        """Return bounds of blocks without events."""
-        blocks = -(-size >> BLOCK_SHIFT)
-        return self.backend.full(blocks, GREATEST, np.int64), self.backend.full(blocks, LEAST, np.int64)
+            self._kernels.narrow_bounds(ring, GREATEST)  # those of all blocks, as their least time is the least
+        self.columns, self.lows, self.highs, self.shift, self.head, self.tail = columns, lows, highs, shift, head, tail
 
     # ------------------------------------------------------------------ writing
 

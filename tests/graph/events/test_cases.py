@@ -224,6 +224,24 @@ def test_sums_of_whole_numbers_are_exact(view: str, device: str) -> None:
 
 
 @every_device
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int8", "int16", "int32"])
+def test_sums_of_small_types_are_wide(dtype: str, device: str) -> None:
+    """Amounts in the smallest type that holds each of them are added up in the type of the weights."""
+    most = int(np.iinfo(dtype).max)
+    rows = np.zeros(3, np.int32), np.ones(3, np.int32), np.full(3, most, dtype)
+    for weight_dtype in ("float64", "int64"):
+        G = make(device, weighted=True, weight_dtype=weight_dtype, timestamps="int64")
+        G.insert_edges(rows, time=[1, 2, 3])
+        assert weights_of(G.simple("sum")) == weights_of(G.window(1, 4).simple("sum")) == [3.0 * most]
+        assert weights_of(G.window(2, 4).simple("sum")) == [2.0 * most]
+    pairs = DynamicGraph(weighted=True, weight_dtype="float64", device=device)
+    dynstore.Window(pairs, 10, keep="sum").slide(rows)
+    assert weights_of(pairs) == [3.0 * most]
+    pairs.insert_edges(rows, on_duplicate="add")
+    assert weights_of(pairs) == [6.0 * most]
+
+
+@every_device
 @pytest.mark.filterwarnings("ignore:overflow encountered in scalar")  # of the simulator
 def test_a_sum_that_was_too_large(device: str) -> None:
     """A sum beyond float64 is infinite, and is right again once great weights are gone."""
