@@ -28,7 +28,7 @@ from dynstore.graph.insertions import Request, with_weights
 from dynstore.graph.recording import record, take_extra_columns
 from dynstore.graph.records import WEIGHT
 from dynstore.ids.base import RenumberingPlan
-from dynstore.ids.columns import StringKeys, read_keys
+from dynstore.ids.columns import Keys, StringKeys, read_keys
 from dynstore.input.columns import EdgeColumns, read_numbers
 from dynstore.input.extra_columns import read_values
 from dynstore.input.forms import check_names, on_gpu, open_edges, split_columns
@@ -134,15 +134,18 @@ def _read_edges(
     if inserted:
         names = with_weights(graph.core, Request(caller, edges, names, graph.core.stored_weights)).names
     columns = split_columns(caller, edges, names)
-    src, dst = (_read_ids(graph, caller, *column) for column in columns[:2])
-    read = {"source": src, "destination": dst}
+    keys = [read_keys(caller, get_backend("cpu"), *column) for column in columns[:2]]
+    read = {name: _as_array(graph, key) for name, key in zip(("source", "destination"), keys, strict=True)}
+    if graph.is_renumbered() and isinstance(edges, tuple):  # strings are checked one by one, so they are read once
+        ends = zip(keys, edges[:2], strict=True)
+        edges = (*(key if isinstance(key, StringKeys) else given_ids for key, given_ids in ends), *edges[2:])
     if len(columns) > 2 and inserted:
         weights = read_numbers(caller, get_backend("cpu"), *columns[2])
         with np.errstate(over="ignore"):
             read[WEIGHT] = np.ascontiguousarray(weights, graph.weight_dtype)
     read |= {EDGE + name: graph.core.backend.to_host(array) for name, array in (extra or {}).items()}
     change.columns |= {f"{argument}.{name}": array for name, array in read.items()}
-    change.rows += len(src)
+    change.rows += len(read["source"])
     if not extra or not isinstance(edges, tuple):
         return {argument: edges, **more}
     if "time" in given:
@@ -151,8 +154,11 @@ def _read_edges(
 
 
 def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.ndarray:
-    """Read ids as they were given; where rows have int32 numbers, int64 ids that fit are narrowed."""
-    keys = read_keys(caller, get_backend("cpu"), name, column)
+    return _as_array(graph, read_keys(caller, get_backend("cpu"), name, column))
+
+
+def _as_array(graph: DynamicGraph, keys: Keys) -> np.ndarray:
+    """Return ids as they were given; where rows have int32 numbers, int64 ids that fit are narrowed."""
     if isinstance(keys, StringKeys):
         return keys.all()
     ids = np.ascontiguousarray(keys)

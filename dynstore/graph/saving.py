@@ -18,7 +18,6 @@ import json
 import os
 import secrets
 import zlib
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from dynstore.files import FILES, Files
 from dynstore.graph.checking import check_state, decoded_strings
 from dynstore.graph.core import EXTRA, GraphState
 from dynstore.graph.options import DTYPES as EXTRA_DTYPES
+from dynstore.ids.strings import encoded_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,9 +130,9 @@ def encoded_columns(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, np.nd
         if array.dtype != object:
             yield name, array
             continue
-        texts = [text.encode() for text in array.tolist()]
-        yield name + TEXT, np.frombuffer(b"".join(texts), np.uint8)
-        yield name + ENDS, np.fromiter(accumulate(map(len, texts)), np.int64, len(texts))
+        ends, text = encoded_strings(array)
+        yield name + TEXT, np.frombuffer(text, np.uint8)
+        yield name + ENDS, ends
 
 
 def _write_part(files: Files, folder: Path, token: str, place: int, name: str, array: np.ndarray) -> dict[str, Any]:

@@ -32,15 +32,19 @@ class StringKeys:
     def shape(self) -> tuple[int]:
         return ((self.values if self.codes is None else self.codes).shape[0],)
 
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
     def all(self) -> np.ndarray:
         """Return the string of each row."""
         found: np.ndarray = self.values if self.codes is None else self.values[self.codes]
         return found
 
-    def rows(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the strings of some rows, given by a mask or by numbers."""
-        found: np.ndarray = self.values[chosen if self.codes is None else self.codes[chosen]]
-        return found
+    def __getitem__(self, chosen: Any) -> StringKeys:
+        """Return some rows, given by a slice, a mask or numbers."""
+        if self.codes is None:
+            return StringKeys(self.values[chosen])
+        return StringKeys(self.values, self.codes[chosen])
 
 
 # Integers in an array of the backend, or strings.
@@ -82,6 +86,8 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
         Naming the column and the first bad row: a null, or what is neither integer nor string.
     """
     if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iu":
+        return column
+    if isinstance(column, StringKeys):  # by another layer, such as a stream's or a log's
         return column
     if isinstance(column, str):
         column = [column]

@@ -293,7 +293,7 @@ class StringTable(IdTable):
         except UnicodeEncodeError as error:
             raise InputError(f"{caller}: {error.object!r} cannot be an id: UTF-8 cannot encode it") from error
         unknown = [column < 0 for column in columns]
-        rows = [part.rows(self.backend.to_host(mask)) for part, mask in zip(parts, unknown, strict=True)]
+        rows = [part[self.backend.to_host(mask)].all() for part, mask in zip(parts, unknown, strict=True)]
         new, codes = _rank_strings(np.concatenate(rows))
 
         def number(numbers: Array) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.ids.columns import StringKeys
 from dynstore.streams.rows import StreamRows, joined, last_of_each_pair, needs_times, settled
 
 if TYPE_CHECKING:
@@ -173,7 +174,9 @@ class Applier:
 
     def updates(self, ready: Ready) -> list[Callable[[], int]]:
         """Return what applies a batch, a call for each version; it returns how many rows the window counted as late."""
-        columns = ready.columns()
+        columns: list[Any] = [
+            StringKeys(column) if column.dtype == object else column for column in ready.columns()
+        ]  # the reader has checked that ids are strings
         insert, delete = tuple(columns[: ready.width]), tuple(columns[ready.width :])
         given: dict[str, Any] = {}
         if ready.timed:

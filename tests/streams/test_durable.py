@@ -13,8 +13,12 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore import Stream
+from dynstore import Stream, ids
+from dynstore.durable.database import Database
 from dynstore.errors import InputError
+from dynstore.ids.base import DenseIds
+from dynstore.ids.mapped import MappedIds
+from dynstore.streams.rows import RowReader
 from tests.crossed import crossed
 from tests.streams.scripted import Scripted
 
@@ -49,6 +53,45 @@ def test_a_stream_goes_on_where_the_log_ends(tmp_path: Path, sync: Any) -> None:
         source = Scripted(ends=True)
         assert Stream(db.graph, source).run().applied == 0
         assert source.sought == [10]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "mapped integers", "strings"])
+def test_a_logged_batch_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """What the reader has made is what the record has and what the ids' numbers are found from."""
+    ends: Any = (np.array([1, 2, 3]), np.array([4, 5, 6]))
+    if kind == "strings":
+        ends = tuple(np.array([f"v{end}" for end in column.tolist()], dtype=object) for column in ends)
+    read, logged, planned, checked = [], [], [], []
+    spied: list[tuple[type, str, Any]] = [
+        (RowReader, "read", lambda _self, result, *_: read.append((result.src, result.dst))),
+        (Database, "make", lambda _self, _result, change, *_: logged.append(change.columns)),
+        (DenseIds, "plan_edges", lambda _self, _result, _caller, edges, *_: planned.append(edges[:2])),
+        (MappedIds, "plan_edges", lambda _self, _result, _caller, edges, *_: planned.append(edges[:2])),
+    ]
+
+    def noting(method: Any, note: Any) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = method(self, *args, **kwargs)
+            note(self, result, *args)
+            return result
+
+        return call
+
+    for owner, name, note in spied:
+        monkeypatch.setattr(owner, name, noting(getattr(owner, name), note))
+    check = ids.columns._checked
+    monkeypatch.setattr(ids.columns, "_checked", lambda *args: checked.append(args[1]) or check(*args))
+    with dynstore.open(tmp_path / "db", device="cpu", renumber=kind != "numbers") as db:
+        Stream(db.graph, Scripted(ends, ends=True)).run()
+        assert db.graph.number_of_edges() == 3
+    ((src, dst),), (columns,) = read, logged
+    assert np.shares_memory(columns["edges.source"], src)
+    assert np.shares_memory(columns["edges.destination"], dst)
+    assert planned
+    for given in planned:
+        for column, one in zip(given, (src, dst), strict=True):
+            assert np.shares_memory(column.values if kind == "strings" else column, one)
+    assert checked == (["source", "destination"] if kind == "strings" else [])
 
 
 @pytest.mark.parametrize("position", [b"offset 17", b"17", b"\xff", b"[1, 2, 3, 4, 5]"])
