@@ -60,7 +60,10 @@ class FolderLock:
     def release(self) -> None:
         """Unlock the folder; in a forked process, do nothing."""
         if self.descriptor >= 0 and self.process == os.getpid():
+            import fcntl
+
             _held.discard(self.descriptor)
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # a process just forked may still have the file open
             os.close(self.descriptor)
         self.descriptor = -1
 

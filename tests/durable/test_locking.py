@@ -194,6 +194,17 @@ def test_a_child_does_not_keep_what_its_parent_has_closed(database: Path) -> Non
 
 
 @forks
+def test_a_child_that_has_only_begun_does_not_keep_what_its_parent_closes(database: Path) -> None:
+    """Right after a fork it has the file open: Python closes it in the child's first steps."""
+    lock = locking.lock_folder("open", database)
+    of_child = os.dup(lock.descriptor)
+    try:
+        lock.release()
+        locking.lock_folder("open", database).release()
+    finally:
+        os.close(of_child)
+
+
 def test_a_child_does_not_keep_what_its_killed_parent_had(database: Path) -> None:
     with program(FORK, database) as parent:
         assert parent.stdout is not None
