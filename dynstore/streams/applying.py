@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.ids.columns import StringKeys
-from dynstore.streams.rows import StreamRows, joined, last_of_each_pair, needs_times, settled
+from dynstore.streams.rows import (
+    StreamRows,
+    joined,
+    last_of_each_pair,
+    needs_times,
+    refuse_known,
+    settled,
+    settled_by_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +53,11 @@ class Ready(NamedTuple):
         The times of the inserted rows, where a window wants them as date-times.
     deletes : bool
         Whether the others are there.
+    keyed : bool
+        Whether rows are events with ids: behind those that are inserted come their ids, and of those that are deleted
+        there are only the ids.
+    passing : numpy.ndarray or None
+        Ids of events that come and go within the batch.
     rows, late : int
         Rows that are inserted, and rows that stay out.
     newest, entered : int or float, or None
@@ -63,6 +76,8 @@ class Ready(NamedTuple):
     late: int
     newest: int | float | None
     entered: int | float | None
+    keyed: bool = False
+    passing: np.ndarray | None = None
     others: tuple[Ready, ...] = ()
 
 
@@ -115,9 +130,13 @@ class Applier:
                 parts, late = self._without_late(joined(parts))
             self.newest = highest
         deletions: StreamRows | None = None
+        keyed, gone, passing = any(part.edge_ids is not None for part in parts), list[np.ndarray](), None
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
-            if self.window is None:
+            if keyed:
+                entering, ids, passing = settled_by_id(rows)
+                gone = [ids] if len(ids) else []
+            elif self.window is None:
                 entering, deletions = settled(rows, self.G.is_directed())
             else:  # the window slides first
                 assert rows.deletes is not None
@@ -135,12 +154,15 @@ class Applier:
                 dates = np.concatenate(times).view("M8[ns]")
             else:
                 columns.append(times)
-        width, deletes = len(columns), deletions is not None and len(deletions) > 0
-        if deletions is not None and deletes:
-            columns += [[deletions.src], [deletions.dst]]
+        width = len(columns)
+        if keyed:
+            columns += [[part.edge_ids for part in parts if part.edge_ids is not None]] if parts else []
+        elif deletions is not None and len(deletions):
+            gone = [deletions.src, deletions.dst]
+        columns += [[column] for column in gone]
         rows_in = sum(len(part) for part in parts)
         bring, newest = self._staging.bring(columns), (self.newest, self._entered)
-        return Ready(taken, bring, width, timed, dates, deletes, rows_in, late, *newest)
+        return Ready(taken, bring, width, timed, dates, bool(gone), rows_in, late, *newest, keyed, passing)
 
     def _without_late(self, rows: StreamRows) -> tuple[list[StreamRows], int]:
         """Return the rows that are not late, and how many are; each is held against the newest one before it.
@@ -179,6 +201,8 @@ class Applier:
         ]  # the reader has checked that ids are strings
         insert, delete = tuple(columns[: ready.width]), tuple(columns[ready.width :])
         given: dict[str, Any] = {}
+        if ready.keyed and insert:
+            given["edge_id"], *delete = delete
         if ready.timed:
             given["time"] = insert[-1] if ready.dates is None else ready.dates
             insert = insert if ready.dates is not None else insert[:-1]
@@ -188,7 +212,11 @@ class Applier:
         if self._length is not None and ready.newest is not None:
             given["expire_before"] = max(ready.newest - self._length + 1, LEAST)
             given["expire_last"] = True  # as its row, one by one, would expire what is old by then
-        return [partial(self._update, insert, delete, given)] if insert or delete else []
+        update = self._update
+        if ready.keyed:
+            self._refuse_known(ready.passing)
+            update = self._update_events
+        return [partial(update, insert, tuple(delete), given)] if insert or delete else []
 
     def _slide(self, window: Window, insert: tuple[Array, ...], given: dict[str, Any]) -> int:
         return window.slide(insert, **given).late
@@ -201,6 +229,27 @@ class Applier:
         else:
             self.G.delete_edges(delete)
         return 0
+
+    def _update_events(self, insert: tuple[Array, ...], delete: tuple[Array, ...], given: dict[str, Any]) -> int:
+        G: Any = self.G
+        if delete:
+            given["edge_ids"] = delete[0]
+        if "expire_before" in given or (insert and delete):
+            G.update(insert or None, **given)
+        elif insert:
+            G.insert_edges(insert, **given)
+        else:
+            G.delete_edges(**given)
+        return 0
+
+    def _refuse_known(self, passing: np.ndarray | None) -> None:
+        """Refuse events that come and go in a batch if the graph has them: one by one, they could not come."""
+        if passing is None or not len(passing):
+            return
+        core: Any = self.G.core
+        known = core.backend.to_host(core.find_ids(core.backend.asarray(passing))) >= 0
+        if known.any():
+            refuse_known(int(passing[known.argmax()]))
 
 
 def _within(times: np.ndarray, newest: np.ndarray, most: int | float) -> np.ndarray:

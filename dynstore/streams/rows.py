@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -40,12 +41,15 @@ __all__ = [
     "last_of_each_pair",
     "needs_times",
     "reads_weights",
+    "refuse_known",
     "settled",
+    "settled_by_id",
 ]
 
 CALLER = "Stream"
-ROLES = ("source", "destination", "weight", "time", "op")
+ROLES = ("source", "destination", "weight", "time", "op", "edge_id")
 MAX_INT64 = int(np.iinfo(np.int64).max)
+INT64 = np.dtype(np.int64)
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,6 +67,8 @@ class StreamRows:
         Which rows delete; None: all insert.
     extra : tuple of numpy.ndarray
         The graph's extra columns.
+    edge_ids : numpy.ndarray of int64, or None
+        Ids of events, for a multigraph. Where a row deletes, its event is this one, and its other columns mean nothing.
     """
 
     src: np.ndarray
@@ -71,22 +77,24 @@ class StreamRows:
     times: np.ndarray | None = None
     deletes: np.ndarray | None = None
     extra: tuple[np.ndarray, ...] = ()
+    edge_ids: np.ndarray | None = None
 
     def __len__(self) -> int:
         return int(self.src.shape[0])
 
     def __getitem__(self, rows: Any) -> StreamRows:
         """Return some rows: those of a slice, a mask or numbers."""
-        weights, times, deletes = (
-            None if column is None else column[rows] for column in (self.weights, self.times, self.deletes)
+        weights, times, deletes, edge_ids = (
+            None if column is None else column[rows]
+            for column in (self.weights, self.times, self.deletes, self.edge_ids)
         )
         extra = tuple(column[rows] for column in self.extra)
-        return StreamRows(self.src[rows], self.dst[rows], weights, times, deletes, extra)
+        return StreamRows(self.src[rows], self.dst[rows], weights, times, deletes, extra, edge_ids)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all columns; a text is counted as 64."""
-        columns = (self.src, self.dst, self.weights, self.times, self.deletes, *self.extra)
+        columns = (self.src, self.dst, self.weights, self.times, self.deletes, *self.extra, self.edge_ids)
         sizes = (column.nbytes * (1 if column.dtype != object else 9) for column in columns if column is not None)
         return int(sum(sizes))
 
@@ -111,7 +119,8 @@ def joined(parts: Sequence[StreamRows]) -> StreamRows:
         return np.concatenate([getattr(part, name) for part in parts])
 
     extra = tuple(np.concatenate(columns) for columns in zip(*(part.extra for part in parts), strict=True))
-    return StreamRows(column("src"), column("dst"), column("weights"), column("times"), column("deletes"), extra)
+    names = ("src", "dst", "weights", "times", "deletes")
+    return StreamRows(*map(column, names), extra, column("edge_ids"))
 
 
 class RowReader:
@@ -121,8 +130,8 @@ class RowReader:
     ----------
     G : DynamicGraph
     columns : mapping, or None
-        Role -> name of the column: "source", "destination", "weight", "time", "op". A column of a role that is not
-        named is called like the role. Only source and destination must be there.
+        Role -> name of the column: "source", "destination", "weight", "time", "op", "edge_id". A column of a role that
+        is not named is called like the role. Only source and destination must be there.
     weighted : bool
         Whether rows need weights.
     timed : bool
@@ -156,6 +165,12 @@ class RowReader:
         self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
         self._dtypes = G.edge_dtypes
         self._extra = [name for name in self._dtypes if name not in self._last]
+        self._keeps_events = G.is_multigraph()
+        if not self._keeps_events and "edge_id" in self._named:
+            raise InputError(
+                f"{CALLER}: columns names 'edge_id', but edges have no ids; make the graph with multigraph=True"
+            )
+        self._keyed: bool | None = None  # whether rows have ids of events; None before the first
         if self._names["op"] in self._extra:
             raise InputError(
                 f"{CALLER}: the graph has the edge column {self._names['op']!r}, which rows would have as operations, "
@@ -190,11 +205,11 @@ class RowReader:
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:
         """Take back what the body has found out about the source, if it raises."""
-        before = self.dated, self._ids, self._exact, self._time
+        before = self.dated, self._ids, self._exact, self._time, self._keyed
         try:
             yield
         except BaseException:
-            self.dated, self._ids, self._exact, self._time = before
+            self.dated, self._ids, self._exact, self._time, self._keyed = before
             raise
 
     def wanted(self) -> tuple[set[str] | None, bool]:
@@ -204,7 +219,8 @@ class RowReader:
         """
         if self._transform is not None:
             return None, False
-        roles = [role for role in ROLES if role != "weight" or self._weighted]
+        left_out = {"weight": not self._weighted, "edge_id": not self._keeps_events}
+        roles = [role for role in ROLES if not left_out.get(role, False)]
         return {self._names[role] for role in roles} | set(self._extra), bool(self._named)
 
     def read(self, given: Any) -> StreamRows:
@@ -261,6 +277,15 @@ class RowReader:
         present = [name for name, column in table.items() if column is not None]
         if not present:
             return self.nothing()
+        ops = None if table.get(names["op"]) is None else _texts_of(table[names["op"]])
+        deletes = None if ops is None else read_ops(CALLER, names["op"], ops) == OP_DELETE
+        deletes = deletes if deletes is not None and deletes.any() else None
+        edge_ids = None
+        if self._keeps_events:
+            edge_ids = self._read_edge_ids(names["edge_id"], table.get(names["edge_id"]), deletes)
+        by_id = deletes is not None and edge_ids is not None  # what deletes names an event
+        if by_id and deletes.all():
+            wanted = [name for name in wanted if name == names["time"] and self._timed]
         missing = [name for name in wanted if name not in present]
         if missing:
             roles = ", ".join(f"{role!r}: ..." for role in ROLES if names[role] in missing)
@@ -273,40 +298,73 @@ class RowReader:
         def column(role: str) -> Any:
             return table.get(names[role])
 
-        src, dst = (self._read_ids(names[role], column(role)) for role in ROLES[:2])
-        ops = None if column("op") is None else _texts_of(column("op"))
-        times = None if column("time") is None else self._read_times(names["time"], column("time"))
-        weights = column("weight") if self._weighted else None
-        extra = {name: table[name] for name in self._extra}
-        read = zip(ROLES, (src, dst, weights, times, ops), strict=True)
-        check_lengths(CALLER, [(names[role], one) for role, one in read if one is not None], extra)
-        deletes = None if ops is None else read_ops(CALLER, names["op"], ops) == OP_DELETE
-        deletes = deletes if deletes is not None and deletes.any() else None
+        kept = None if deletes is None else np.flatnonzero(~deletes)
 
-        def values(name: str, column: Any, dtype: np.dtype | None) -> np.ndarray:
-            """Rows that delete may have anything there."""
-            given = _on_host(column)
-            if deletes is not None:
-                kept = np.flatnonzero(~deletes)
-                given = given.take(kept) if isinstance(given, TextColumn) else take_rows((given,), kept)[0]
-            if isinstance(given, TextColumn):
-                given = given.numbers()
-            read = read_weight if dtype is None else read_values
-            found: np.ndarray = read(CALLER, self._host, name, given, dtype or self._weight_dtype)
-            if deletes is None:
-                return found
-            filled = np.zeros(len(src), found.dtype)
-            filled[~deletes] = found
+        def values(column: Any, read: Callable[[Any], np.ndarray]) -> np.ndarray:
+            """Rows that delete may have anything there, or nothing."""
+            if kept is None:
+                return read(_on_host(column))
+            found = np.empty(0, np.int64)
+            if len(kept):
+                given = _on_host(column)
+                found = read(given.take(kept) if isinstance(given, TextColumn) else take_rows((given,), kept)[0])
+            filled = np.full(len(deletes), "" if found.dtype == object else 0, found.dtype)
+            filled[kept] = found
             return filled
 
-        weights = None if weights is None else values(names["weight"], weights, None)
-        columns = (values(name, given, self._dtypes[name]) for name, given in extra.items())
-        return StreamRows(src, dst, weights, times, deletes, tuple(columns))
+        readers = [partial(self._read_ids, names[role]) for role in ROLES[:2]]
+        ends = [column(role) for role in ROLES[:2]]
+        if not by_id:
+            ends = [read(given) for read, given in zip(readers, ends, strict=True)]
+        times = None if column("time") is None else self._read_times(names["time"], column("time"))
+        weights = column("weight") if self._weighted else None
+        extra = {name: table.get(name) for name in self._extra}
+        lengths = zip(ROLES, (*ends, weights, times, ops, edge_ids), strict=True)
+        there = {name: given for name, given in extra.items() if given is not None}
+        check_lengths(CALLER, [(names[role], one) for role, one in lengths if one is not None], there)
+        if by_id:
+            ends = [values(given, read) for read, given in zip(readers, ends, strict=True)]
+        if self._weighted and (weights is not None or by_id):
+            weights = values(weights, partial(self._read_weights, names["weight"]))
+        columns = (values(given, partial(self._read_extra, name)) for name, given in extra.items())
+        return StreamRows(*ends, weights, times, deletes, tuple(columns), edge_ids)
+
+    def _read_weights(self, name: str, given: Any) -> np.ndarray:
+        if self._weight_dtype.kind in "iu":  # floats in between would round them
+            return self._read_column(name, given, self._weight_dtype)
+        given = given.numbers() if isinstance(given, TextColumn) else given
+        found: np.ndarray = read_weight(CALLER, self._host, name, given, self._weight_dtype)
+        return found
+
+    def _read_extra(self, name: str, given: Any) -> np.ndarray:
+        return self._read_column(name, given, self._dtypes[name])
+
+    def _read_column(self, name: str, given: Any, dtype: np.dtype) -> np.ndarray:
+        given = given.numbers() if isinstance(given, TextColumn) else given
+        found: np.ndarray = read_values(CALLER, self._host, name, given, dtype)
+        return found
+
+    def _read_edge_ids(self, name: str, given: Any, deletes: np.ndarray | None) -> np.ndarray | None:
+        """Read ids of events, which all rows have, or none."""
+        if given is None and deletes is not None:
+            raise InputError(
+                f"{CALLER}: row {int(deletes.argmax())} deletes, and the batch has no column `{name}`; in a multigraph "
+                "a pair may have several edges, so a deletion needs the edge's id. Name the column: "
+                "columns={'edge_id': ...}"
+            )
+        if self._keyed is not None and self._keyed != (given is not None):
+            got = "is missing" if given is None else "is there"
+            before = "have" if self._keyed else "lack"
+            raise InputError(f"{CALLER}: the column `{name}` {got}, and the batches before {before} it")
+        self._keyed = given is not None
+        return None if given is None else self._read_column(name, _on_host(given), INT64)
 
     def nothing(self) -> StreamRows:
         """Return no rows: a batch without columns has none."""
         nothing = np.empty(0, np.int64)
-        return StreamRows(nothing, nothing, times=nothing if self._timed else None, extra=(nothing,) * len(self._extra))
+        times, edge_ids = (nothing if there else None for there in (self._timed, self._keyed))
+        extra = (nothing,) * len(self._extra)
+        return StreamRows(nothing, nothing, times=times, extra=extra, edge_ids=edge_ids)
 
     def _decide(self, first: TextBatch, names: Mapping[str, str]) -> None:
         """Find what ids and times are in the first rows of a text, unless it is known."""
@@ -321,6 +379,8 @@ class RowReader:
         kinds = dict.fromkeys((names["source"], names["destination"]), "dictionary" if self._ids == "text" else "int64")
         if self._weighted:
             kinds[names["weight"]] = "float64"
+        if self._keeps_events:
+            kinds[names["edge_id"]] = "int64"
         if self._time in ("integer", "float"):
             kinds[names["time"]] = "int64" if self._time == "integer" else "float64"
         wanted = {name: kind for name, kind in kinds.items() if name in table}
@@ -419,6 +479,47 @@ def settled(rows: StreamRows, directed: bool) -> tuple[StreamRows, StreamRows]:
     last[pairs[deletions]] = deletions
     inserts = ~rows.deletes & (np.arange(len(rows)) > last[pairs])
     return rows[inserts], rows[np.sort(last[last >= 0])]
+
+
+def refuse_known(edge_id: int) -> NoReturn:
+    """Refuse an event that comes while it is there."""
+    raise InputError(
+        f"{CALLER}: edge_id has {edge_id}, which is there already; wanted a new id, or delete that edge before"
+    )
+
+
+def settled_by_id(rows: StreamRows) -> tuple[StreamRows, np.ndarray, np.ndarray]:
+    """Settle insertions and deletions of single events, so that a batch has the effect of its rows one by one.
+
+    Returns
+    -------
+    rows : StreamRows
+        Those to insert: an insertion counts if no deletion of its id comes after it.
+    gone : numpy.ndarray of int64
+        The events to delete before, each once: those whose first row deletes.
+    passing : numpy.ndarray of int64
+        Ids that only come and go within the batch. The graph must not have them.
+
+    Raises
+    ------
+    InputError
+        For an event that comes while it is there.
+    """
+    assert rows.deletes is not None
+    assert rows.edge_ids is not None
+    ids, first, numbers = np.unique(rows.edge_ids, return_index=True, return_inverse=True)
+    order = np.argsort(numbers, kind="stable")  # the rows of each id, one after another
+    twice = (numbers[order[1:]] == numbers[order[:-1]]) & ~rows.deletes[order[1:]] & ~rows.deletes[order[:-1]]
+    if twice.any():
+        refuse_known(int(ids[numbers[order[1:]][twice.argmax()]]))
+    deletions = np.flatnonzero(rows.deletes)
+    last = np.full(len(ids), -1)  # the row of each id's last deletion
+    last[numbers[deletions]] = deletions  # of several, the last one is written last
+    stays = ~rows.deletes & (np.arange(len(rows)) > last[numbers])
+    is_deleted_first = rows.deletes[first]
+    comes = np.zeros(len(ids), np.bool_)
+    comes[numbers[stays]] = True
+    return rows[stays], ids[is_deleted_first], ids[~is_deleted_first & ~comes]
 
 
 def _pairs_of(rows: StreamRows, directed: bool) -> np.ndarray:

@@ -15,7 +15,6 @@ from dynstore.backend import get_backend
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
-from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.input.times import read_span
 from dynstore.streams.addresses import as_source
 from dynstore.streams.applying import Applier
@@ -79,9 +78,10 @@ class Stream:
         A row is ignored, and counted as late, if its time is older than the newest time so far minus this. By default
         only the window's own rule applies.
     columns : mapping, optional
-        The names of the columns, by role: "source", "destination", "weight", "time", "op". By default a column is
-        called like its role. Columns "time" and "op" may be missing. "op" has "+" or "insert" or the number 1, "-" or
-        "delete" or -1.
+        The names of the columns, by role: "source", "destination", "weight", "time", "op", "edge_id". By default a
+        column is called like its role. Columns "time", "op" and "edge_id" may be missing. "op" has "+" or "insert" or
+        the number 1, "-" or "delete" or -1. "edge_id" is for multigraphs: the id of the row's event, int64. There a row
+        that deletes takes out the event with its id; its ends and values may be null.
     ids : {"integer", "text"}, optional
         What ids are in a source that does not say it: a text file, or with "text" the numbers of JSON. By default they
         are as those of the graph, if it has vertices; else the first rows of a text file decide, up to 1 MiB. Integers
@@ -160,8 +160,6 @@ class Stream:
             raise InputError(
                 f"{CALLER}: window is {window!r}; a graph on several ranks does not support it yet. Leave it out"
             )
-        if isinstance(G, DynamicGraph):
-            refuse_multigraph(CALLER, G)
         length = None
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):
