@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.errors import InputError
 from dynstore.ids.columns import StringKeys
 from dynstore.streams.rows import (
     StreamRows,
@@ -106,7 +107,7 @@ class Applier:
         self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
         self._needs_times = needs_times(G, window)
         self.newest: int | float | None = None
-        self._entered: int | float | None = None if window is None else window._newest
+        self._entered: int | float | None = None if window is None else window.newest
 
     @property
     def graphs(self) -> tuple[Any, ...]:
@@ -134,6 +135,11 @@ class Applier:
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
             if keyed:
+                if self.window is not None and self.window.by == "count":
+                    raise InputError(
+                        "Stream: rows delete edges by id, and the window is by='count': which rows it has would depend "
+                        "on where batches end; wanted by='time'"
+                    )
                 entering, ids, passing = settled_by_id(rows)
                 gone = [ids] if len(ids) else []
             elif self.window is None:
@@ -202,13 +208,16 @@ class Applier:
         insert, delete = tuple(columns[: ready.width]), tuple(columns[ready.width :])
         given: dict[str, Any] = {}
         if ready.keyed and insert:
-            given["edge_id"], *delete = delete
+            given["edge_id"], delete = delete[0], delete[1:]
         if ready.timed:
             given["time"] = insert[-1] if ready.dates is None else ready.dates
             insert = insert if ready.dates is not None else insert[:-1]
         if self.window is not None:
-            slide = partial(self._slide, self.window, insert, given)
-            return [*([slide] if insert else []), *([partial(self._update, (), delete, {})] if delete else [])]
+            slides = [partial(self._slide, self.window, insert, given)] if insert else []
+            if ready.keyed:  # what is deleted may come again in the same batch
+                self._refuse_known(ready.passing)
+                return [*([partial(self._update_events, (), delete, {})] if delete else []), *slides]
+            return [*slides, *([partial(self._update, (), delete, {})] if delete else [])]
         if self._length is not None and ready.newest is not None:
             given["expire_before"] = max(ready.newest - self._length + 1, LEAST)
             given["expire_last"] = True  # as its row, one by one, would expire what is old by then
@@ -216,7 +225,7 @@ class Applier:
         if ready.keyed:
             self._refuse_known(ready.passing)
             update = self._update_events
-        return [partial(update, insert, tuple(delete), given)] if insert or delete else []
+        return [partial(update, insert, delete, given)] if insert or delete else []
 
     def _slide(self, window: Window, insert: tuple[Array, ...], given: dict[str, Any]) -> int:
         return window.slide(insert, **given).late
@@ -246,7 +255,8 @@ class Applier:
         """Refuse events that come and go in a batch if the graph has them: one by one, they could not come."""
         if passing is None or not len(passing):
             return
-        core: Any = self.G.core
+        G: Any = self.G
+        core = G.core
         known = core.backend.to_host(core.find_ids(core.backend.asarray(passing))) >= 0
         if known.any():
             refuse_known(int(passing[known.argmax()]))

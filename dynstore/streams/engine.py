@@ -85,14 +85,16 @@ class StreamEngine(Reading):
         self._is_logged, reach, again = known is not None, None, 0
         if known is not None:
             self.pending.position, applier.newest, reach, again = known
-            if applier.window is None or len(applier.window):  # else the rows of the window are read again
+            if applier.window is None or applier.window.rule or len(applier.window):  # else its rows are read again
                 self.newest_applied = applier.newest
         elif applier.window is not None:
-            self.newest_applied = applier.window._newest
+            self.newest_applied = applier.window.newest
         self.boundaries = Boundaries()
         self.boundaries.newest = self.newest_applied
         self.rebuilding = again > 0
         window = None if self.journal is None else applier.window
+        if window is not None and window.rule is not None:
+            window = None  # its rows are the graph's edges
         # Of several ranks, all would have to ask.
         self._began_empty = not hasattr(G, "comm") and not G.number_of_edges()
         self._reach = None if window is None else Reach(window, reach, applier.newest, again)

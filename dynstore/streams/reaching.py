@@ -53,7 +53,7 @@ class Reach:
         if self._window.by == "time":
             if ready.rows and ready.entered is not None:
                 self._batches.append((ready.entered, before, arrived))
-            gone = None if ready.entered is None else self._window._horizon.bound(ready.entered)
+            gone = None if ready.entered is None else self._window.horizon.bound(ready.entered)
         else:
             self._total += ready.rows
             self._batches.append((self._total, before, arrived))
@@ -70,8 +70,8 @@ def resume(G: Any, window: Window | None) -> tuple[Position, Any, Start | None, 
 
     Also the newest time before, where the rows in its window begin, and how many rows of it are to be read again.
 
-    The rows of a window that is new are read again. The graph is emptied for them, in the same record of the log in
-    which the stream goes back: so a crash leaves the one or the other.
+    The rows of a window that is new are read again; those of a multigraph's are the graph's edges. The graph is emptied
+    for them, in the same record of the log in which the stream goes back: so a crash leaves the one or the other.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def resume(G: Any, window: Window | None) -> tuple[Position, Any, Start | None, 
         return None
     record = journal.position
     position, newest, reach = (None, None, None) if record is None else unpack(record)
-    if window is None or len(window):
+    if window is None or window.rule is not None or len(window):
         return None if position is None else (position, newest, reach, 0 if reach is None else reach.rows - reach.read)
     if window.is_behind and reach is None:
         raise InputError(

@@ -119,8 +119,10 @@ def joined(parts: Sequence[StreamRows]) -> StreamRows:
         return np.concatenate([getattr(part, name) for part in parts])
 
     extra = tuple(np.concatenate(columns) for columns in zip(*(part.extra for part in parts), strict=True))
-    names = ("src", "dst", "weights", "times", "deletes")
-    return StreamRows(*map(column, names), extra, column("edge_ids"))
+    src, dst, weights, times, deletes, edge_ids = (
+        column(name) for name in ("src", "dst", "weights", "times", "deletes", "edge_ids")
+    )
+    return StreamRows(src, dst, weights, times, deletes, extra, edge_ids)
 
 
 class RowReader:
@@ -284,7 +286,7 @@ class RowReader:
         if self._keeps_events:
             edge_ids = self._read_edge_ids(names["edge_id"], table.get(names["edge_id"]), deletes)
         by_id = deletes is not None and edge_ids is not None  # what deletes names an event
-        if by_id and deletes.all():
+        if deletes is not None and by_id and deletes.all():
             wanted = [name for name in wanted if name == names["time"] and self._timed]
         missing = [name for name in wanted if name not in present]
         if missing:
@@ -302,7 +304,7 @@ class RowReader:
 
         def values(column: Any, read: Callable[[Any], np.ndarray]) -> np.ndarray:
             """Rows that delete may have anything there, or nothing."""
-            if kept is None:
+            if deletes is None or kept is None:
                 return read(_on_host(column))
             found = np.empty(0, np.int64)
             if len(kept):
@@ -313,21 +315,21 @@ class RowReader:
             return filled
 
         readers = [partial(self._read_ids, names[role]) for role in ROLES[:2]]
-        ends = [column(role) for role in ROLES[:2]]
+        src, dst = column("source"), column("destination")
         if not by_id:
-            ends = [read(given) for read, given in zip(readers, ends, strict=True)]
+            src, dst = readers[0](src), readers[1](dst)
         times = None if column("time") is None else self._read_times(names["time"], column("time"))
         weights = column("weight") if self._weighted else None
         extra = {name: table.get(name) for name in self._extra}
-        lengths = zip(ROLES, (*ends, weights, times, ops, edge_ids), strict=True)
+        lengths = zip(ROLES, (src, dst, weights, times, ops, edge_ids), strict=True)
         there = {name: given for name, given in extra.items() if given is not None}
         check_lengths(CALLER, [(names[role], one) for role, one in lengths if one is not None], there)
         if by_id:
-            ends = [values(given, read) for read, given in zip(readers, ends, strict=True)]
+            src, dst = values(src, readers[0]), values(dst, readers[1])
         if self._weighted and (weights is not None or by_id):
             weights = values(weights, partial(self._read_weights, names["weight"]))
         columns = (values(given, partial(self._read_extra, name)) for name, given in extra.items())
-        return StreamRows(*ends, weights, times, deletes, tuple(columns), edge_ids)
+        return StreamRows(src, dst, weights, times, deletes, tuple(columns), edge_ids)
 
     def _read_weights(self, name: str, given: Any) -> np.ndarray:
         if self._weight_dtype.kind in "iu":  # floats in between would round them

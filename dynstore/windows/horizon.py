@@ -135,7 +135,7 @@ class Horizon:
             if chosen is not None:
                 columns = take_rows(columns, chosen)
             return Selection(columns, None, None, surplus - skipped, skipped, 0, chosen)
-        times = self._read_times(backend, edges, time, len(columns[0]), kept)
+        times = self.read_times(backend, edges, time, len(columns[0]), kept)
         if not times.shape[0]:
             return Selection(columns, times, newest, 0, 0, 0, None)
         chosen = None
@@ -166,7 +166,7 @@ class Horizon:
         is_tuple = time is None and isinstance(edges, tuple) and len(edges) > 0
         return edges, time, edges[-1] if is_tuple else time
 
-    def _read_times(self, backend: Backend, edges: Any, time: Any, count: int, kept: Any) -> Array:
+    def read_times(self, backend: Backend, edges: Any, time: Any, count: int, kept: Any) -> Array:
         """Read the times of a batch, in the dtype of those in the window."""
         name = time if isinstance(time, str) else "time"
         if time is None or isinstance(time, str):

@@ -11,13 +11,13 @@ import numpy as np
 from dynstore.arguments import check_name, check_number
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 from dynstore.graph import DynamicGraph
-from dynstore.graph.events.questions import refuse_multigraph
 from dynstore.graph.exchanges import Exchange, exchange
 from dynstore.graph.insertions import Request, fill_weights, with_weights
 from dynstore.graph.recording import record, take_extra_columns
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, check_lengths, split_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
+from dynstore.windows.event_window import EventRule
 from dynstore.windows.horizon import BY, Selection, make_horizon
 from dynstore.windows.moves import Counts, Ends, Lists, Moves, SlideReport, chosen_edges, listed_edges, refuse_infinite
 from dynstore.windows.pair_columns import Latest, read_pair_columns
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.ids.base import Names, RenumberingPlan
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame
 
 __all__ = ["Window"]
 
@@ -50,7 +50,8 @@ class Window:
     ----------
     G : DynamicGraph
         An empty graph, with any ids and any store, directed or not; the window fills it. The graph of a database
-        (:func:`dynstore.open`) may have edges, because a :class:`Stream` reads their rows again.
+        (:func:`dynstore.open`) may have edges, because a :class:`Stream` reads their rows again. A multigraph may have
+        edges, too: they are the window's rows.
     length : int, float, str or timedelta
         With ``by="count"``, the number of rows. With ``by="time"``, a length of time in the unit of the time column, or
         for date-times a string such as "1h" or a timedelta.
@@ -60,7 +61,7 @@ class Window:
     keep : {"latest", "count", "sum"}
         The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "count" and
         "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in float64; they
-        are exact for whole numbers below 2**53.
+        are exact for whole numbers below 2**53. In a multigraph each row is an edge: ask ``G.simple(...)``.
     step : int, float, str or timedelta, optional
         Rows leave only in multiples of this number of rows, or of this length of time.
 
@@ -75,7 +76,12 @@ class Window:
     exception: with ``keep="latest"`` in a graph with weights or extra columns, a row that is older than another row of
     its pair changes nothing.
 
-    The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
+    In a multigraph rows are the graph's own edges, and the window keeps nothing beside them. So a row is taken back by
+    ``G.delete_edges(edge_ids=...)``, :meth:`events` shows the rows, and the window of a graph that was saved, or that
+    lives in a database, is whole again at once. With ``by="time"`` the graph needs ``timestamps``. With ``by="count"``
+    rows that were deleted by hand do not count.
+
+    Else the window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
     12 more with ``keep="sum"``, and 8 more with ``by="time"`` in a graph with extra columns, or with weights and
     ``keep="latest"``, in a table of two to four times as many slots.
@@ -103,18 +109,18 @@ class Window:
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
-        refuse_multigraph(CALLER, G)
+        self.rule = EventRule(G, length, by, keep, step) if G.is_multigraph() else None
         check_name(CALLER, "by", by, BY)
         check_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
-        self.is_behind = G.number_of_edges() > 0  # its rows are not here
+        self.is_behind = G.number_of_edges() > 0 and self.rule is None  # its rows are not here
         if self.is_behind and getattr(G, "database", None) is None:
             raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted an empty graph, see clear()")
-        if G.core.attached_window() is not None:
+        if (G.core.window and G.core.window()) is not None:
             raise InputError(f"{CALLER}: another window fills this graph already; wanted a graph for each window")
         self.graph, self.by, self.keep, self.length, self.step = G, by, keep, length, step
-        self._horizon = make_horizon(by, length, step)
+        self.horizon = make_horizon(by, length, step)
         self._newest: int | float | None = None
         self._pairs: Pairs | None = None  # both are made by the first rows, whose times have a dtype
         self._rows: RowQueue | None = None
@@ -123,6 +129,8 @@ class Window:
         G.core.window = ref(self)
 
     def __len__(self) -> int:
+        if self.rule is not None:
+            return len(self.rule)
         return 0 if self._rows is None else self._rows.size
 
     def __repr__(self) -> str:
@@ -146,6 +154,30 @@ class Window:
         pairs = 0 if self._pairs is None else self._pairs.nbytes
         return {"rows": rows, "pairs": pairs, "total": rows + pairs}
 
+    @property
+    def newest(self) -> int | float | None:
+        """The newest time so far; date-times are nanoseconds."""
+        return self._newest if self.rule is None else self.rule.newest
+
+    def events(self) -> Frame:
+        """Return the rows of the window, in a multigraph.
+
+        Returns
+        -------
+        frame
+            As :meth:`DynamicGraph.events`: all columns, in order of time; without times in order of arrival.
+
+        Raises
+        ------
+        InputError
+            If the graph has one edge a pair: it does not keep the rows.
+        """
+        if self.rule is None:
+            raise InputError(
+                "events: the graph has one edge a pair, and does not keep the rows; make it with multigraph=True"
+            )
+        return self.rule.events()
+
     # ------------------------------------------------------------------ sliding
 
     def slide(
@@ -156,6 +188,7 @@ class Window:
         weight: str | None = None,
         time: Any = None,
         default_weight: float | None = None,
+        edge_id: Any = None,
     ) -> SlideReport:
         """Bring rows in, and take out those that have become too old.
 
@@ -171,6 +204,8 @@ class Window:
             date-times if the window's length is one of date-times. A graph with ``timestamps`` keeps them, too.
         default_weight : float, optional
             The weight of rows without weights.
+        edge_id : str or array, shape (B,), optional
+            In a multigraph: as for :meth:`DynamicGraph.insert_edges`.
 
         Returns
         -------
@@ -191,9 +226,14 @@ class Window:
             raise InputError("slide: weights were given, but keep='count' counts rows; leave weight= out")
         if default_weight is not None:
             default_weight = check_number("slide", "default_weight", default_weight)
+        if self.rule is not None:
+            named = {"source": source, "destination": destination, "weight": weight, "default_weight": default_weight}
+            return self.rule.slide(edges, time, edge_id, named)
+        if edge_id is not None:
+            raise InputError("slide: edge_id was given, but edges have no ids; make the graph with multigraph=True")
         with MemoryChecked("slide"):
             G = self.graph
-            edges, given, time = self._horizon.share_times(edges, time, G.timestamps, list(G.edge_dtypes))
+            edges, given, time = self.horizon.share_times(edges, time, G.timestamps, list(G.edge_dtypes))
             edges, extra = take_extra_columns(G.core, "slide", edges, (source, destination, weight), given)
             edges = bring_columns("slide", G.core.backend, edges)
             names = self._names(edges, source, destination, weight)
@@ -201,7 +241,7 @@ class Window:
             columns = split_columns("slide", edges, names)
             check_lengths("slide", columns, extra)
             parts = tuple(column for _, column in columns)
-            chosen = self._horizon.select(G.core.backend, edges, parts, time, len(self), self._newest, kept)
+            chosen = self.horizon.select(G.core.backend, edges, parts, time, len(self), self._newest, kept)
             try:
                 if ignored := chosen.ignored(G.core.backend, parts):
                     self._refuse(ignored, COLUMNS, default_weight)

@@ -115,6 +115,18 @@ class EventLog:
         rows = self.rows_of(numbers)
         return rows[self.columns[ALIVE][rows] != 0]
 
+    def oldest(self, count: int) -> Array:
+        """Return the rows of the events that came first, of those that are there; at most ``count``."""
+        first = self._kernels.first_alive(self.ring) if self.num_events else self.tail
+        count, reach = min(count, self.num_events), count
+        while True:
+            numbers = self.backend.xp.arange(first, min(first + reach, self.tail), dtype=np.int64)
+            rows = self.rows_of(numbers)
+            rows = rows[self.columns[ALIVE][rows] != 0]
+            if rows.shape[0] >= count:
+                return rows[:count]
+            reach *= 2  # some of those between are gone
+
     def in_time(self, low: int, high: int) -> Array:
         """Return the rows of the events with ``low <= time <= high``, in order of arrival."""
         rows: Array = self._kernels.rows_in_time(self.backend, self.ring, low, high)
