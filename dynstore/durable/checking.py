@@ -41,7 +41,7 @@ NAMES = ("source", "destination", "weight", "time")
 # Those that are ids of edges of a multigraph: of rows that come, of edges that leave.
 EDGE_IDS = ("edge_id", "edge_ids")
 # Those that are logged only if they are not these; logs of before they were have none.
-OPTIONAL: dict[str, Any] = {"which": "all"}
+OPTIONAL: dict[str, Any] = {"which": "all", "drop_vertices": False}
 # Those that are times; they are there if they are not None.
 BOUNDS = ("before", "expire_before")
 # Of an exchange that names no new ids: V afterwards.

@@ -176,6 +176,7 @@ class MutableGraph(LocalGraph):
         edge_id: Any = None,
         edge_ids: Any = None,
         which: str = "all",
+        drop_vertices: bool = False,
     ) -> UpdateReport:
         """Expire and delete edges, and insert others, as one version.
 
@@ -200,6 +201,9 @@ class MutableGraph(LocalGraph):
             See :meth:`insert_edges`.
         edge_ids, which
             See :meth:`delete_edges`; ``edge_ids`` stands in place of ``delete``.
+        drop_vertices : bool
+            In a multigraph with ``reuse_ids=True``: delete all vertices that have no edge after this update, as
+            :meth:`delete_vertices` does. Takes time for each vertex of the graph.
 
         Returns
         -------
@@ -232,15 +236,17 @@ class MutableGraph(LocalGraph):
                 f"update: expire_before is {expire_before!r}; wanted a time. Name columns by keyword, as source=..."
             )
         check_flag("update", "expire_last", expire_last)
+        check_flag("update", "drop_vertices", drop_vertices)
         core: Any = self.core
         _check_kind(core, "update", on_duplicate, edge_id)
         if core.shows_events:
             names = source, destination, weight
             events = GivenEvents(insert, names, time, edge_id, default_weight)
-            return update_events(
-                core, events, GivenDeletions(delete, names, edge_ids, which), expire_before, expire_last
-            )
+            deletions = GivenDeletions(delete, names, edge_ids, which)
+            return update_events(core, events, deletions, expire_before, expire_last, drop_vertices)
         _refuse_ids("update", edge_ids, which)
+        if drop_vertices:
+            raise InputError("update: drop_vertices is True, and the graph has one edge a pair; wanted a multigraph")
         given = GivenInsertions(insert, (source, destination, weight), time, default_weight, on_duplicate)
         return update(core, given, delete, expire_before, expire_last)
 

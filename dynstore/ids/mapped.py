@@ -88,6 +88,21 @@ class MappedIds(VertexIds):
 
         return numbers, commit
 
+    def plan_forget(self, numbers: Array, num_vertices: int) -> Callable[[], None]:
+        """Plan to delete vertices without edges by their numbers, at the end of an update that may bring new ids.
+
+        ``num_vertices``: V afterwards.
+        """
+        gone = self.backend.zeros(num_vertices, np.bool_)
+
+        def commit() -> None:
+            if self._gone is not None:
+                gone[: self._gone.shape[0]] = self._gone
+            gone[numbers] = True
+            self._gone = gone
+
+        return commit
+
     def plan_clear(self) -> Callable[[], None]:
         def commit() -> None:
             self._table = self._gone = None

@@ -33,9 +33,10 @@ class EventRule:
     Attributes
     ----------
     horizon : Horizon
+    drop_vertices : bool
     """
 
-    def __init__(self, G: DynamicGraph, length: Any, by: str, keep: str, step: Any) -> None:
+    def __init__(self, G: DynamicGraph, length: Any, by: str, keep: str, step: Any, drop_vertices: bool | None) -> None:
         check_name(CALLER, "by", by, BY)
         if keep != "latest":
             raise InputError(
@@ -44,6 +45,13 @@ class EventRule:
             )
         if by == "time" and G.timestamps is None:
             raise InputError(f"{CALLER}: by is 'time', but the graph keeps no times; make it with timestamps='int64'")
+        may_drop = G.core.ids.reuse_ids
+        if drop_vertices and not may_drop:
+            raise InputError(
+                f"{CALLER}: drop_vertices is True, but rows of the graph keep their ids; make it with renumber=True "
+                "and reuse_ids=True"
+            )
+        self.drop_vertices = may_drop if drop_vertices is None else drop_vertices
         self.graph, self.by, self.horizon = G, by, make_horizon(by, length, step)
 
     @property
@@ -55,6 +63,7 @@ class EventRule:
     def slide(self, edges: Any, time: Any, edge_id: Any, named: dict[str, Any]) -> SlideReport:
         """Bring rows in, and take out those that have become too old; ``named``: other arguments of an update."""
         core: Any = self.graph.core
+        named = {**named, "drop_vertices": self.drop_vertices}
         with MemoryChecked("slide"), core.lock:
             if self.by == "time":
                 return self._slide_by_time(edges, time, {**named, "edge_id": edge_id})

@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy as np
 
-from dynstore.arguments import check_name, check_number
+from dynstore.arguments import check_flag, check_name, check_number
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 from dynstore.graph import DynamicGraph
 from dynstore.graph.exchanges import Exchange, exchange
@@ -64,6 +64,10 @@ class Window:
         are exact for whole numbers below 2**53. In a multigraph each row is an edge: ask ``G.simple(...)``.
     step : int, float, str or timedelta, optional
         Rows leave only in multiples of this number of rows, or of this length of time.
+    drop_vertices : bool, optional
+        In a multigraph with ``reuse_ids=True``: whether vertices without edges leave with each slide, so that new ids
+        take their rows. By default they do. So V is at most the vertices of the window and of one batch, and a row of
+        an array may belong to another vertex after each slide, as ``G.vertex_ids()`` says. Takes time for each vertex.
 
     Raises
     ------
@@ -106,10 +110,15 @@ class Window:
         by: Literal["count", "time"] = "count",
         keep: Literal["latest", "count", "sum"] = "latest",
         step: Any = None,
+        drop_vertices: bool | None = None,
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
-        self.rule = EventRule(G, length, by, keep, step) if G.is_multigraph() else None
+        if drop_vertices is not None:
+            check_flag(CALLER, "drop_vertices", drop_vertices)
+        self.rule = EventRule(G, length, by, keep, step, drop_vertices) if G.is_multigraph() else None
+        if drop_vertices and self.rule is None:
+            raise InputError(f"{CALLER}: drop_vertices is True, and the graph has one edge a pair; wanted a multigraph")
         check_name(CALLER, "by", by, BY)
         check_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():
@@ -153,6 +162,11 @@ class Window:
         rows = 0 if self._rows is None else self._rows.nbytes
         pairs = 0 if self._pairs is None else self._pairs.nbytes
         return {"rows": rows, "pairs": pairs, "total": rows + pairs}
+
+    @property
+    def drop_vertices(self) -> bool:
+        """Whether vertices without edges leave with each slide."""
+        return self.rule is not None and self.rule.drop_vertices
 
     @property
     def newest(self) -> int | float | None:

@@ -225,3 +225,102 @@ def test_one_window_a_graph() -> None:
         Window(G, 3)
     assert len(window) == 0
     assert window.memory_usage()["total"] == 0
+
+
+NAMES: dict[str, Any] = {"renumber": True, "reuse_ids": True, "timestamps": None}
+
+
+def held_vertices(G: dynstore.DynamicGraph) -> set[str]:
+    """The vertices of the graph that no deletion has left: those that a row belongs to for good."""
+    gone = G.core.ids._gone
+    flags = np.zeros(G.number_of_vertices(), bool)
+    if gone is not None:
+        flags[: len(gone)] = G.core.backend.to_host(gone)
+    return {str(name) for name, is_gone in zip(G.vertex_ids().tolist(), flags, strict=True) if not is_gone}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("directed", [True, False])
+def test_vertices_leave_with_their_last_edge(directed: bool, device: str, rng: np.random.Generator) -> None:
+    """Names come again, loops, reversals, edges by hand, another order of rows, a pin in between."""
+    G = make(device, directed=directed, **NAMES)
+    window, twin = Window(G, 30), make(device, directed=directed, **NAMES)
+    pin: Any = None
+    wanted: Any = None
+    for number in range(10 if device == "cuda-sim" else 30):
+        low = 4 * number
+        ends = (rng.integers(low, low + 12, 9).astype(str).astype(object) for _ in range(2))
+        rows = (*ends, np.ones(9))
+        window.slide(rows)
+        frame = window.events().to_pandas() if hasattr(window.events(), "to_pandas") else window.events()
+        names = set(frame["source"]) | set(frame["destination"])
+        assert held_vertices(G) == names
+        assert G.number_of_vertices() <= 50
+        if pin is not None:
+            assert sorted(map(str, pin.edge_table()["source"].tolist())) == wanted
+        if number % 5 == 1:
+            G.delete_edges(edge_ids=[int(frame["edge_id"].iloc[-1])])
+        elif number % 5 == 2:
+            G.insert_edges((["hand"], ["made"], [1.0]))
+        elif number % 5 == 3:
+            G.reorder(0.0)
+        elif number == 4:
+            pin = G.pin()
+            wanted = sorted(map(str, pin.edge_table()["source"].tolist()))
+    events = window.events()
+    twin.insert_edges((events["source"], events["destination"], events["weight"]))
+    found, fresh = (dynstore.weakly_connected_components(each) for each in (G, twin))
+    alive = found["vertex"].isin(sorted(names))
+    assert found["labels"][alive].nunique() == fresh["labels"].nunique()
+
+
+def test_names_that_come_once_need_no_more_room() -> None:
+    """../shared/repro/window_keeps_vertices.py, with a multigraph that uses rows again."""
+    G = make(**NAMES)
+    window = Window(G, 1000)
+    for k in range(20):
+        names = pandas.Series(np.arange(1000) + k * 1000).astype(str)
+        window.slide((names, names.iloc[::-1].reset_index(drop=True), np.ones(1000)))
+    assert G.number_of_vertices() <= 2000
+    assert len(dynstore.pagerank(G)) <= 2000
+
+
+def test_without_dropping_vertices_stay() -> None:
+    for options in ({"drop_vertices": False}, {}):
+        G = make(**{**NAMES, "reuse_ids": bool(options)})
+        window = Window(G, 1, **options)
+        window.slide((["a", "c"], ["b", "d"], [1.0, 1.0]))
+        window.slide((["e"], ["f"], [1.0]))
+        assert G.number_of_vertices() == 4
+
+
+def test_dropped_vertices_in_a_database(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"multigraph": True, "weighted": True, "renumber": True, "reuse_ids": True}
+    with dynstore.open(tmp_path / "db", device="cpu", **options) as db:
+        window = Window(db.graph, 2)
+        for first, second in ("ab", "cd", "ef", "ac", "gh"):
+            window.slide(([first], [second], [1.0]))
+        before = db.graph.vertex_ids().tolist(), rows_without_times(window)
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        window = Window(db.graph, 2)
+        assert (db.graph.vertex_ids().tolist(), rows_without_times(window)) == before
+        assert window.drop_vertices
+        window.slide((["x"], ["y"], [1.0]))
+        assert db.graph.number_of_vertices() <= 6
+
+
+def rows_without_times(window: Window) -> list[Row]:
+    return list(map(tuple, window.events().to_numpy().tolist()))
+
+
+def test_what_dropping_needs() -> None:
+    with pytest.raises(InputError, match="make it with renumber=True and reuse_ids=True"):
+        Window(make(renumber=True), 3, drop_vertices=True)
+    with pytest.raises(InputError, match="the graph has one edge a pair; wanted a multigraph"):
+        Window(dynstore.DynamicGraph(device="cpu"), 3, drop_vertices=True)
+    with pytest.raises(InputError, match="update: drop_vertices is True, and the graph has one edge a pair"):
+        dynstore.DynamicGraph(device="cpu").update(insert=[(0, 1)], drop_vertices=True)
+    with pytest.raises(InputError, match="update: drop_vertices is True, but rows of the graph keep their ids"):
+        make().update(insert=[(0, 1, 1.0, 3)], drop_vertices=True)
+    with pytest.raises(InputTypeError, match="drop_vertices is 1; wanted True or False"):
+        Window(make(**NAMES), 3, drop_vertices=1)  # type: ignore[arg-type]

@@ -70,10 +70,20 @@ def expire_events(core: EventCore, before: Any) -> UpdateReport:
 
 
 def update_events(
-    core: EventCore, given: GivenEvents, delete: GivenDeletions, expire_before: Any, expire_last: bool
+    core: EventCore,
+    given: GivenEvents,
+    delete: GivenDeletions,
+    expire_before: Any,
+    expire_last: bool,
+    drop_vertices: bool = False,
 ) -> UpdateReport:
     """Expire, delete and insert events as one version; see :meth:`dynstore.DynamicGraph.update`."""
     caller, late, expired = "update", 0, 0
+    if drop_vertices and not core.ids.reuse_ids:
+        raise InputError(
+            f"{caller}: drop_vertices is True, but rows of the graph keep their ids; make it with renumber=True and "
+            "reuse_ids=True"
+        )
     with core.lock, Transaction(core, caller) as update:
         bound = None if expire_before is None else read_bound(core, caller, "expire_before", expire_before)
         find = None
@@ -90,7 +100,7 @@ def update_events(
                     refuse_infinite(caller, core.backend, entering.values.get(WEIGHT))
                     expired = entering.total - int(rows.shape[0])
                     entering = entering.of(rows)
-        report = change(update, find, entering, renumbering, bound)
+        report = change(update, find, entering, renumbering, bound, drop_vertices)
     return report._replace(late=late, inserted=report.inserted + expired, expired=report.expired + expired)
 
 
@@ -119,6 +129,7 @@ def change(
     entering: Entering | None,
     renumbering: RenumberingPlan,
     bound: int | None = None,
+    drops: bool = False,
 ) -> UpdateReport:
     """Let events leave and others come, as one version; nothing has changed if this raises.
 
@@ -133,6 +144,8 @@ def change(
         What the events that come do to the ids.
     bound : int, optional
         Events with times below it expire, before others are deleted.
+    drops : bool
+        Whether vertices without events are deleted.
     """
     core: Any = update.core
     caller, events, made = update.caller, core.events, _Change()
@@ -157,7 +170,7 @@ def change(
                 if count:
                     events.ids.reserve(events.log, count, ascending)
                     _enter(core, caller, made, entering, ids if entering.places is None else ids[entering.places])
-            report = _exchange(core, caller, made, renumbering, entering, (highest, ascending), bound)
+            report = _exchange(core, caller, made, renumbering, entering, (highest, ascending), bound, drops)
         except BaseException:
             for step in reversed(made.undo):
                 step()
@@ -253,9 +266,11 @@ def _exchange(
     entering: Entering | None,
     ids: tuple[int, bool],
     bound: int | None,
+    drops: bool,
 ) -> UpdateReport:
     """Let pairs come and leave as their events do, end the version, and show the new events."""
     backend, xp, events = core.backend, core.backend.xp, core.events
+    ids_of_vertices: Any = core.ids
     table, log, count = events.table, events.log, 0 if entering is None else int(entering.src.shape[0])
     gone = made.gone[0] if len(made.gone) == 1 else backend.nothing(np.int32)
     if len(made.gone) > 1:
@@ -273,6 +288,8 @@ def _exchange(
         write_ids = events.ids.plan_new(log, count, *ids)
         narrow = None if bound is None else log.plan_narrow(bound, count)
         release = renumbered.plan_release(gone, bool(events.holders))
+        uses = events.uses_after(made.left, entering, plan) if drops or events.uses is not None else None
+        forget = ids_of_vertices.plan_forget(xp.nonzero(uses == 0)[0], plan.num_vertices) if drops else None
 
         def finish() -> None:
             events.table = renumbered
@@ -282,6 +299,9 @@ def _exchange(
             core.unit.newest = max(times, default=None)
             write_ids()
             release()
+            events.uses = uses
+            if forget is not None:
+                forget()
             if events.holders:
                 events.bury(made.left)
             if narrow is not None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from dynstore.backend import Backend
+    from dynstore.graph.events.reading import Entering
+    from dynstore.ids.base import RenumberingPlan
     from dynstore.typing import Array, Memory
 
 __all__ = ["Deaths", "EventCore", "Events", "MultiCore", "width_of"]
@@ -70,10 +72,13 @@ class Events:
         Pins: as long as there are any, no row and no record is used again.
     deaths : Deaths
         The last link.
+    uses : array, shape (V,), int64, or None
+        How many ends of events each vertex is; None until an update drops vertices.
     """
 
     def __init__(self, backend: Backend, table: PairRecords, log: EventLog, ids: EventIds) -> None:
         self.backend, self.table, self.log, self.ids = backend, table, log, ids
+        self.uses: Array | None = None
         self.holders: WeakSet[Any] = WeakSet()
         self.deaths = Deaths()
 
@@ -115,6 +120,27 @@ class Events:
             self.ids.forget_rows()
             self.deaths = Deaths()
         self.table.reserve(more)
+
+    def uses_after(self, left: list[Array], entering: Entering | None, plan: RenumberingPlan) -> Array:
+        """Return :attr:`uses` as they are after an update, in a new array.
+
+        ``left``: rows that have left the log, and may not be there any more; ``entering``: events that do not show yet.
+        """
+        uses, size = self.backend.zeros(plan.num_vertices, np.int64), plan.num_vertices
+        if self.uses is None:
+            parts = [(self.log.alive(), 1)]
+        else:
+            uses[: self.uses.shape[0]] = self.uses
+            parts = [(rows, -1) for rows in left]
+        counted = [(self.table.ends(self.log.columns[PAIR][rows]), sign) for rows, sign in parts]
+        if entering is not None:
+            ends = entering.src, entering.dst
+            counted.append((ends if plan.ranks is None else tuple(plan.ranks[end] for end in ends), 1))
+        for ends, sign in counted:
+            for end in ends:
+                if end.shape[0]:
+                    uses += sign * self.backend.xp.bincount(end, minlength=size)
+        return uses
 
     def bury(self, left: list[Array]) -> None:
         """Note for pins which rows have left."""
@@ -411,7 +437,7 @@ class EventCore(MultiCore):
         table = self.events.table.renumbered(ranks, self.directed, self.backend.nothing(np.int32))
 
         def commit() -> None:
-            self.events.table = table
+            self.events.table, self.events.uses = table, None
 
         return commit
 
@@ -424,7 +450,7 @@ class EventCore(MultiCore):
         log, ids = events.log.empty_twin(), EventIds(self.backend, events.ids.highest)
 
         def commit() -> None:
-            events.table, events.log, events.ids, events.deaths = table, log, ids, Deaths()
+            events.table, events.log, events.ids, events.deaths, events.uses = table, log, ids, Deaths(), None
             self.unit = TimeUnit()
 
         return commit

@@ -66,7 +66,9 @@ CALLS: dict[str, Callable[[DynamicGraph, dict[str, Any]], Any]] = {
     "insert": lambda G, given: G.insert_edges(given["rows"], edge_id=given["edge_id"]),
     "delete ids": lambda G, given: G.delete_edges(edge_ids=given["wanted"]),
     "delete oldest": lambda G, given: G.delete_edges(given["rows"][:2], which="oldest"),
-    "update": lambda G, given: G.update(given["rows"], given["rows"][:2], 30, edge_id=given["edge_id"]),
+    "update": lambda G, given: G.update(
+        given["rows"], given["rows"][:2], 30, edge_id=given["edge_id"], drop_vertices=G.core.ids.reuse_ids
+    ),
     "expire": lambda G, given: G.expire(50),
     "delete_vertices": lambda G, given: G.delete_vertices([1, 2]),
     "clear": lambda G, given: G.clear(),
