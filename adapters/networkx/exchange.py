@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,15 +26,17 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
 
     Parameters
     ----------
-    nx_graph : networkx.Graph or networkx.DiGraph
-        Its nodes are integers from 0 on, or strings. They keep their ids, with ``renumber=True`` unless they are
+    nx_graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+        A multigraph becomes a multigraph. Its keys become the ids of edges, if they are integers and all different;
+        else ids are counted, in the order of ``nx_graph.edges``. Nodes are integers from 0 on, or strings. They keep their ids, with ``renumber=True`` unless they are
         0 .. V-1. Isolated nodes are kept.
     weight : str, optional
         The edge attribute that becomes the weight. An edge without it weighs 1, as in NetworkX. If no edge has it, or
         for None, the graph is unweighted.
     **graph_options
         As for :class:`dynstore.DynamicGraph`, without ``directed``. ``weight_dtype`` is float64 by default, as in
-        NetworkX.
+        NetworkX. ``edge_columns`` are read from the attributes of their names, the times of ``timestamps`` from the
+        attribute "time".
 
     Returns
     -------
@@ -43,8 +46,8 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
     Raises
     ------
     InputError
-        For a multigraph, other nodes, weights that are no numbers, and a ``weight`` other than "weight" that no edge
-        has.
+        For other nodes, weights that are no numbers, a ``weight`` other than "weight" that no edge has, an edge without
+        an attribute that becomes a column, and a multigraph with ``multigraph=False``.
     InputTypeError
         For anything that is no NetworkX graph.
     MissingDependencyError
@@ -59,10 +62,12 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
     """
     networkx = require("from_networkx", "networkx")
     if not isinstance(nx_graph, networkx.Graph):
-        raise InputTypeError(f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph or DiGraph")
-    if nx_graph.is_multigraph():
+        raise InputTypeError(f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph, DiGraph, MultiGraph or MultiDiGraph")
+    multigraph = nx_graph.is_multigraph()
+    if multigraph and not graph_options.setdefault("multigraph", True):
         raise InputError(
-            f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph or DiGraph, without parallel edges"
+            f"from_networkx: got a {type_name(nx_graph)}, and multigraph is False; wanted multigraph=True, or "
+            "networkx.Graph(graph), which keeps one edge a pair"
         )
     if "directed" in graph_options:
         raise InputError(
@@ -73,18 +78,29 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
     dense = nodes == list(range(len(nodes))) or set(nodes) == set(range(len(nodes)))
     if not graph_options.setdefault("renumber", not dense) and not dense:
         raise InputError("from_networkx: the nodes are not 0 .. V-1, and renumber is False; wanted renumber=True")
-    sources, destinations = flatten(nx_graph._adj, dict(zip(nodes, range(len(nodes)), strict=True)))
-    chosen = slice(None) if nx_graph.is_directed() else sources <= destinations
-    weights = None if weight is None else _weights(nx_graph, weight)
+    numbers, keys = dict(zip(nodes, range(len(nodes)), strict=True)), None
+    if multigraph:
+        edges = list(nx_graph.edges(keys=True, data=True))
+        sources, destinations = (np.array([numbers[edge[end]] for edge in edges], np.int64) for end in (0, 1))
+        attributes, keys = [edge[3] for edge in edges], _as_ids([edge[2] for edge in edges])
+    else:
+        sources, destinations = flatten(nx_graph._adj, numbers)
+        chosen = np.ones(len(sources), bool) if nx_graph.is_directed() else sources <= destinations
+        attributes = [data for row in nx_graph._adj.values() for data in row.values()]
+        attributes = list(compress(attributes, chosen.tolist()))
+        sources, destinations = sources[chosen], destinations[chosen]
+    weights = None if weight is None else _weights(attributes, weight)
     graph_options.setdefault("weighted", weights is not None)
     graph_options.setdefault("weight_dtype", "float64")
     ids = np.array(nodes, dtype=object if nodes and isinstance(nodes[0], str) else np.int64)
-    columns = [ids[sources[chosen]], ids[destinations[chosen]]]
+    columns: list[Any] = [ids[sources], ids[destinations]]
     graph = DynamicGraph(directed=nx_graph.is_directed(), **graph_options)
     if graph.is_weighted():
-        columns.append(np.ones(columns[0].shape[0]) if weights is None else weights[chosen])
+        columns.append(np.ones(columns[0].shape[0]) if weights is None else weights)
+    columns += [_column(attributes, name) for name in graph.edge_dtypes]
     if columns[0].shape[0]:
-        graph.insert_edges(tuple(columns))  # first, so that rows are numbered by falling degree
+        # first, so that rows are numbered by falling degree
+        graph.insert_edges(tuple(columns), edge_id=keys)
     if nodes:
         graph.insert_vertices(ids)
     return graph
@@ -141,14 +157,28 @@ def _is_id(node: Any) -> bool:
     return isinstance(node, (int, np.integer)) and not isinstance(node, bool) and 0 <= int(node) <= MAX_ID
 
 
-def _weights(nx_graph: Any, weight: str) -> np.ndarray | None:
-    """Return the weights in the order of :func:`flatten`, None if no edge has one."""
-    data = [data for row in nx_graph._adj.values() for data in row.values()]
-    if not any(weight in attributes for attributes in data):
-        if data and weight != DEFAULT_WEIGHT:
+def _as_ids(keys: list[Any]) -> np.ndarray | None:
+    """Return the keys of edges as ids; None if they cannot be, as those that NetworkX counts for each pair."""
+    if not all(type(key) is int and abs(key) < MAX_ID for key in keys) or len(set(keys)) < len(keys):
+        return None
+    return np.array(keys, np.int64)
+
+
+def _column(attributes: list[dict[str, Any]], name: str) -> list[Any]:
+    """Return what all edges have under a name."""
+    for place, data in enumerate(attributes):
+        if name not in data:
+            raise InputError(f"from_networkx: edge {place} has no attribute {name!r}, which is a column of the graph")
+    return [data[name] for data in attributes]
+
+
+def _weights(attributes: list[dict[str, Any]], weight: str) -> np.ndarray | None:
+    """Return the weights of edges, None if none has one."""
+    if not any(weight in data for data in attributes):
+        if attributes and weight != DEFAULT_WEIGHT:
             raise InputError(f"from_networkx: no edge has the attribute {weight!r}; wanted the name of one, or None")
         return None
-    values = [attributes.get(weight, 1) for attributes in data]
+    values = [data.get(weight, 1) for data in attributes]
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             raise InputError(

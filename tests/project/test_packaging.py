@@ -26,7 +26,7 @@ from tools.wheels import build, copy_source, read_wheel
 
 README_BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 BESIDE = ("benchmarks", "tests", "tools")  # folders of the checkout that no wheel has
-MOST_LINES = 97_600  # of Python in the wheel: it may get less. `python -m tools.wheels` counts
+MOST_LINES = 98_300  # of Python in the wheel: it may get less. `python -m tools.wheels` counts
 MOST_BYTES = 1_800_000
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 

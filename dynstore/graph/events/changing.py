@@ -288,7 +288,9 @@ def _exchange(
         write_ids = events.ids.plan_new(log, count, *ids)
         narrow = None if bound is None else log.plan_narrow(bound, count)
         release = renumbered.plan_release(gone, bool(events.holders))
-        uses = events.uses_after(made.left, entering, plan) if drops or events.uses is not None else None
+        uses = None
+        if drops or events.uses is not None:
+            uses = events.uses_after(made.left, None if entering is None else (entering.src, entering.dst), plan)
         forget = ids_of_vertices.plan_forget(xp.nonzero(uses == 0)[0], plan.num_vertices) if drops else None
 
         def finish() -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from dynstore.backend import Backend
-    from dynstore.graph.events.reading import Entering
     from dynstore.ids.base import RenumberingPlan
     from dynstore.typing import Array, Memory
 
@@ -121,10 +120,10 @@ class Events:
             self.deaths = Deaths()
         self.table.reserve(more)
 
-    def uses_after(self, left: list[Array], entering: Entering | None, plan: RenumberingPlan) -> Array:
+    def uses_after(self, left: list[Array], entering: tuple[Array, Array] | None, plan: RenumberingPlan) -> Array:
         """Return :attr:`uses` as they are after an update, in a new array.
 
-        ``left``: rows that have left the log, and may not be there any more; ``entering``: events that do not show yet.
+        ``left``: rows that have left the log, and may not be there any more; ``entering``: ends of new events.
         """
         uses, size = self.backend.zeros(plan.num_vertices, np.int64), plan.num_vertices
         if self.uses is None:
@@ -134,8 +133,8 @@ class Events:
             parts = [(rows, -1) for rows in left]
         counted = [(self.table.ends(self.log.columns[PAIR][rows]), sign) for rows, sign in parts]
         if entering is not None:
-            ends = entering.src, entering.dst
-            counted.append((ends if plan.ranks is None else tuple(plan.ranks[end] for end in ends), 1))
+            src, dst = entering if plan.ranks is None else (plan.ranks[end] for end in entering)
+            counted.append(((src, dst), 1))
         for ends, sign in counted:
             for end in ends:
                 if end.shape[0]:

@@ -117,8 +117,6 @@ def test_our_own_networkx_classes_and_views_are_taken(kind: type) -> None:
 @pytest.mark.parametrize(
     ("theirs", "error", "message"),
     [
-        (nx.MultiGraph([(0, 1)]), InputError, "MultiGraph; wanted a networkx.Graph or DiGraph"),
-        (nx.MultiDiGraph(), InputError, "MultiDiGraph; wanted"),
         (nx.Graph([(0, "a")]), InputError, "node 'a' of type str; wanted only integers"),
         (nx.Graph([("a", 0)]), InputError, "node 0 of type int; wanted only integers"),
         (nx.grid_2d_graph(2, 2), InputError, r"node \(0, 0\) of type tuple"),
@@ -150,3 +148,51 @@ def test_without_networkx(monkeypatch: pytest.MonkeyPatch) -> None:
         G.to_networkx()
     with pytest.raises(MissingDependencyError, match=r"^from_networkx: .* pip install 'dynstore\[networkx\]'"):
         dynstore.from_networkx(None)
+
+
+@pytest.mark.parametrize("kind", [nx.MultiGraph, nx.MultiDiGraph])
+@pytest.mark.parametrize("names", ["integers", "strings"])
+def test_multigraphs_go_round(kind: type, names: str, rng: np.random.Generator) -> None:
+    theirs = kind()
+    for number in range(40):
+        ends = (int(end) if names == "integers" else f"v{end}" for end in rng.integers(0, 7, 2))
+        values = {"weight": float(rng.integers(1, 9)), "kind": int(rng.integers(3)), "time": int(rng.integers(99))}
+        theirs.add_edge(*ends, key=3 * number - 50, **values)
+    theirs.add_node(7 if names == "integers" else "alone")
+    G = dynstore.from_networkx(theirs, edge_columns={"kind": "int8"}, timestamps="int64", device="cpu")
+    assert G.is_multigraph()
+    assert G.is_directed() == theirs.is_directed()
+    again = G.to_networkx()
+    assert type(again) is kind
+    assert set(again.nodes) == set(theirs.nodes)
+
+    def edges(graph: Any) -> list[Any]:
+        ends = graph.edges(keys=True, data=True)
+        return sorted(
+            [(u, v) if graph.is_directed() else tuple(sorted((u, v))), key, sorted(data.items())]
+            for u, v, key, data in ends
+        )
+
+    assert edges(again) == edges(theirs)
+
+
+def test_keys_that_networkx_counts_are_no_ids() -> None:
+    """It counts them for each pair; ids are those of all edges."""
+    theirs = nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c")])
+    G = dynstore.from_networkx(theirs, device="cpu")
+    assert G.number_of_edges() == 3
+    assert sorted(G.edge_columns()["edge_id"].tolist()) == [0, 1, 2]
+    assert dynstore.from_networkx(nx.MultiGraph(), device="cpu").is_multigraph()
+
+
+def test_columns_come_from_attributes() -> None:
+    theirs = nx.DiGraph()
+    theirs.add_edge(0, 1, kind=3, time=5)
+    G = dynstore.from_networkx(theirs, edge_columns={"kind": "int16"}, timestamps="int64", device="cpu")
+    assert G.edge_columns()["kind"].tolist() == [3]
+    assert G.edge_columns()["time"].tolist() == [5]
+    theirs.add_edge(1, 2, kind=4)
+    with pytest.raises(InputError, match="edge 1 has no attribute 'time', which is a column of the graph"):
+        dynstore.from_networkx(theirs, edge_columns={"kind": "int16"}, timestamps="int64", device="cpu")
+    with pytest.raises(InputError, match="MultiGraph, and multigraph is False; wanted multigraph=True, or"):
+        dynstore.from_networkx(nx.MultiGraph(), multigraph=False, device="cpu")
