@@ -82,16 +82,19 @@ def test_the_last_block_posts_what_all_have_counted(gpu: Backend, blocks: int) -
 
 @only_cuda
 def test_the_host_goes_on_before_the_kernel_ends(gpu: Backend) -> None:
-    box, control, after = Mailbox(gpu), gpu.zeros(CONTROL_SIZE, np.int64), gpu.zeros(1, np.int64)
-    stream = gpu.xp.cuda.get_current_stream()
-    for rounds in (1, 200_000):
-        control.fill(0)
-        ticket = box.next_ticket()
-        k_count_and_go_on.launch_resident(64 * THREADS, control, box.words, ticket, rounds, after)
-        box.read(gpu, ticket)
-    assert not stream.done
-    stream.synchronize()
-    assert int(after[0]) == 64 * THREADS * 200_001
+    box, control, stream = Mailbox(gpu), gpu.zeros(CONTROL_SIZE, np.int64), gpu.xp.cuda.get_current_stream()
+    went_on = []
+    for _ in range(10):  # beside other processes the host may look too late
+        after = gpu.zeros(1, np.int64)
+        for rounds in (1, 200_000):
+            control.fill(0)
+            ticket = box.next_ticket()
+            k_count_and_go_on.launch_resident(64 * THREADS, control, box.words, ticket, rounds, after)
+            box.read(gpu, ticket)
+        went_on.append(not stream.done)
+        stream.synchronize()
+        assert int(after[0]) == 64 * THREADS * 200_001
+    assert any(went_on)
 
 
 @only_cuda

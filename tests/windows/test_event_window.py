@@ -22,6 +22,11 @@ def make(device: str = "cpu", **more: Any) -> dynstore.DynamicGraph:
     return dynstore.DynamicGraph(multigraph=True, device=device, **{"weighted": True, "timestamps": "int64", **more})
 
 
+def listed(column: Any) -> list[Any]:
+    """A column of any library and device as a list."""
+    return column.to_pandas().tolist() if hasattr(column, "to_pandas") else column.tolist()
+
+
 def rows_of(frame: Any) -> list[Row]:
     frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
     return sorted(map(tuple, frame[COLUMNS].to_numpy().tolist()), key=lambda row: row[-1])
@@ -82,9 +87,10 @@ def test_rows_stay_as_the_rule_says(
         if number % 4 == 3 and held:  # a reversal
             row = held.pop(int(rng.integers(len(held))))
             assert G.delete_edges(edge_ids=[int(row[-1])]).deleted == 1
-    pairs = {tuple(pair) for pair in zip(*(totals.edge_table()[name].tolist() for name in COLUMNS[:2]), strict=True)}
-    assert len(pairs) == totals.number_of_edges()
-    assert (totals.edge_table()["weight"] > 0).all()
+    pairs = totals.edge_table()
+    pairs = pairs.to_pandas() if hasattr(pairs, "to_pandas") else pairs
+    assert not pairs[COLUMNS[:2]].duplicated().any()
+    assert (pairs["weight"] > 0).all()
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow", "polars", "tuple"])
@@ -236,7 +242,7 @@ def held_vertices(G: dynstore.DynamicGraph) -> set[str]:
     flags = np.zeros(G.number_of_vertices(), bool)
     if gone is not None:
         flags[: len(gone)] = G.core.backend.to_host(gone)
-    return {str(name) for name, is_gone in zip(G.vertex_ids().tolist(), flags, strict=True) if not is_gone}
+    return {str(name) for name, is_gone in zip(listed(G.vertex_ids()), flags, strict=True) if not is_gone}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -257,7 +263,7 @@ def test_vertices_leave_with_their_last_edge(directed: bool, device: str, rng: n
         assert held_vertices(G) == names
         assert G.number_of_vertices() <= 50
         if pin is not None:
-            assert sorted(map(str, pin.edge_table()["source"].tolist())) == wanted
+            assert sorted(map(str, listed(pin.edge_table()["source"]))) == wanted
         if number % 5 == 1:
             G.delete_edges(edge_ids=[int(frame["edge_id"].iloc[-1])])
         elif number % 5 == 2:
@@ -266,10 +272,11 @@ def test_vertices_leave_with_their_last_edge(directed: bool, device: str, rng: n
             G.reorder(0.0)
         elif number == 4:
             pin = G.pin()
-            wanted = sorted(map(str, pin.edge_table()["source"].tolist()))
+            wanted = sorted(map(str, listed(pin.edge_table()["source"])))
     events = window.events()
     twin.insert_edges((events["source"], events["destination"], events["weight"]))
     found, fresh = (dynstore.weakly_connected_components(each) for each in (G, twin))
+    found = found.to_pandas() if hasattr(found, "to_pandas") else found
     alive = found["vertex"].isin(sorted(names))
     assert found["labels"][alive].nunique() == fresh["labels"].nunique()
 
