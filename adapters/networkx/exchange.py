@@ -28,8 +28,8 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
     ----------
     nx_graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
         A multigraph becomes a multigraph. Its keys become the ids of edges, if they are integers and all different;
-        else ids are counted, in the order of ``nx_graph.edges``. Nodes are integers from 0 on, or strings. They keep their ids, with ``renumber=True`` unless they are
-        0 .. V-1. Isolated nodes are kept.
+        else ids are counted, in the order of ``nx_graph.edges``. Nodes are integers from 0 on, or strings. They keep
+        their ids, with ``renumber=True`` unless they are 0 .. V-1. Isolated nodes are kept.
     weight : str, optional
         The edge attribute that becomes the weight. An edge without it weighs 1, as in NetworkX. If no edge has it, or
         for None, the graph is unweighted.
@@ -62,7 +62,9 @@ def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph
     """
     networkx = require("from_networkx", "networkx")
     if not isinstance(nx_graph, networkx.Graph):
-        raise InputTypeError(f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph, DiGraph, MultiGraph or MultiDiGraph")
+        raise InputTypeError(
+            f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph, DiGraph, MultiGraph or MultiDiGraph"
+        )
     multigraph = nx_graph.is_multigraph()
     if multigraph and not graph_options.setdefault("multigraph", True):
         raise InputError(
