@@ -196,3 +196,11 @@ def test_columns_come_from_attributes() -> None:
         dynstore.from_networkx(theirs, edge_columns={"kind": "int16"}, timestamps="int64", device="cpu")
     with pytest.raises(InputError, match="MultiGraph, and multigraph is False; wanted multigraph=True, or"):
         dynstore.from_networkx(nx.MultiGraph(), multigraph=False, device="cpu")
+
+
+def test_both_directions_of_a_pair_stay_when_a_multigraph_is_made_undirected() -> None:
+    """NetworkX loses some (findings/networkx_undirected_multigraphs_lose_edges.sh)."""
+    theirs = nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "a")])
+    G = dynstore.DynamicGraph.from_edges(dynstore.from_networkx(theirs, device="cpu"), directed=False)
+    assert not G.is_directed()
+    assert G.number_of_edges() == G.to_networkx().number_of_edges() == 3
