@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore.graph.events.cpu.pairs import two_sum
 from dynstore.host_compiler import njit
 from dynstore.ids.cpu.hash_table import find_home, pair_key
 from dynstore.ids.hash_table import shift_of
@@ -42,8 +43,8 @@ def _enter(
     src, dst, undirected, weights, summed, keys, shift, seed, counts, held, marks, mark, slots, saved, listed,
     listed_slots,
 ):  # fmt: skip
-    """Count rows in, save what their slots hold, and list pairs; return how many rows are first, listed and bad."""
-    first, place, bad = 0, 0, 0
+    """Count rows in, save what their slots hold, list pairs; return how many are first, listed, bad and negative."""
+    first, place, bad, negative, width = 0, 0, 0, 0, held.shape[1]
     for i in range(src.shape[0]):
         if i + AHEAD < src.shape[0]:
             home = find_home(pair_key(src[i + AHEAD], dst[i + AHEAD], undirected), shift, seed)
@@ -52,7 +53,7 @@ def _enter(
             if marks.shape[0] > 0:
                 prefetch(marks, home)
             if saved.shape[0] > 0:
-                prefetch(held, home)
+                prefetch(held.reshape(-1), home * width)
         key = pair_key(src[i], dst[i], undirected)
         slot = _find(keys, shift, seed, key)
         keys[slot] = key
@@ -71,10 +72,12 @@ def _enter(
         counts[slot] += 1
         slots[i] = slot
         if saved.shape[0] > 0:
-            saved[i] = held[slot]
-        if i < weights.shape[0] and (np.isnan(weights[i]) or (summed and np.isinf(weights[i]))):
-            bad += 1
-    return first, place, bad
+            for part in range(width):
+                saved[i, part] = held[slot, part]
+        if i < weights.shape[0]:
+            bad += np.isnan(weights[i]) or (summed and np.isinf(weights[i]))
+            negative += summed and weights[i] < 0
+    return first, place, bad, negative
 
 
 @njit(cache=True)
@@ -93,7 +96,8 @@ def _leave(leaving, keys, counts, held, entered, saved, gone):
                 gone[1, last] = keys[slot] & LOW
                 last += 1
             if saved.shape[0] > entered:
-                saved[entered + i] = held[slot]
+                for part in range(held.shape[1]):
+                    saved[entered + i, part] = held[slot, part]
     return last
 
 
@@ -101,11 +105,12 @@ def _leave(leaving, keys, counts, held, entered, saved, gone):
 def _add(slots, weights, kept, leaving, left, sums):
     """Add the weights of rows that enter, and subtract those of rows that leave."""
     for i in range(slots.shape[0]):
-        kept[i] = weights[i]
-        sums[slots[i]] += weights[i]
+        slot, kept[i] = slots[i], weights[i]
+        sums[slot, 0], sums[slot, 1] = two_sum(sums[slot, 0], sums[slot, 1], kept[i])
     for i in range(leaving.shape[0]):
-        if leaving[i] >= 0:
-            sums[leaving[i]] -= left[i]
+        slot = leaving[i]
+        if slot >= 0:
+            sums[slot, 0], sums[slot, 1] = two_sum(sums[slot, 0], sums[slot, 1], -left[i])
 
 
 @njit(cache=True)
@@ -113,18 +118,31 @@ def _see(slots, times, saved, latest, late):
     """Raise the latest times of pairs; return how many rows are older than the one before."""
     count = 0
     for i in range(slots.shape[0]):
-        late[i] = times[i] < saved[i]
+        late[i] = times[i] < saved[i, 0]
         count += late[i]
         latest[slots[i]] = max(latest[slots[i]], times[i])
     return count
 
 
+@njit(cache=True, inline="always")
+def _weight(counts, sums, signed, slot):
+    """Return the weight of a pair: its sum or its count. A rounding error makes no sum negative that is none."""
+    if sums.shape[0] == 0:
+        return np.float64(counts[slot])
+    total = sums[slot, 0] + sums[slot, 1]
+    if total < 0 and not signed:
+        sums[slot, 0] = sums[slot, 1] = total = 0.0
+    return total
+
+
 @njit(cache=True)
-def _weigh(leaving, keys, counts, sums, marks, mark, begin, listed, listed_slots, weights):
-    """Write the sums or counts of ``begin`` listed pairs; list pairs that keep rows behind them; return how many."""
+def _weigh(leaving, keys, counts, sums, signed, marks, mark, begin, listed, listed_slots, weights):
+    """Write the sums or counts of ``begin`` listed pairs, and list pairs that keep rows behind them.
+
+    Return how many of these there are, and how many weights are too large.
+    """
     for i in range(begin):
-        slot = listed_slots[i]
-        weights[i] = sums[slot] if sums.shape[0] > 0 else counts[slot]
+        weights[i] = _weight(counts, sums, signed, listed_slots[i])
     place = begin
     for i in range(leaving.shape[0]):
         slot = leaving[i]
@@ -133,11 +151,14 @@ def _weigh(leaving, keys, counts, sums, marks, mark, begin, listed, listed_slots
                 marks[slot] = mark
                 listed[0, place] = keys[slot] >> 32
                 listed[1, place] = keys[slot] & LOW
-                weights[place] = sums[slot] if sums.shape[0] > 0 else counts[slot]
+                weights[place] = _weight(counts, sums, signed, slot)
                 place += 1
         elif slot >= 0 and sums.shape[0] > 0:
-            sums[slot] = 0.0  # so that no rounding error stays
-    return place - begin
+            sums[slot, 0] = sums[slot, 1] = 0.0  # so that no rounding error stays
+    large = 0
+    for i in range(place):
+        large += not np.isfinite(weights[i])
+    return place - begin, large
 
 
 @njit(cache=True)
@@ -147,12 +168,14 @@ def _restore(slots, leaving, counts, held, saved):
     for i in range(number):
         counts[slots[i]] -= 1
         if i < saved.shape[0]:
-            held[slots[i]] = saved[i]
+            for part in range(held.shape[1]):
+                held[slots[i], part] = saved[i, part]
     for i in range(leaving.shape[0]):
         if leaving[i] >= 0:
             counts[leaving[i]] += 1
             if number + i < saved.shape[0]:
-                held[leaving[i]] = saved[number + i]
+                for part in range(held.shape[1]):
+                    held[leaving[i], part] = saved[number + i, part]
 
 
 @njit(cache=True)
@@ -175,23 +198,24 @@ def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Calla
     take_back : callable
         Makes the table what it was; keys stay in slots without rows. It cannot fail.
     """
-    keys, counts, held, sums, latest, marks, seed, slide = table
+    keys, counts, held, sums, latest, marks, signed, seed, slide = table
     (src, dst), slots, leaving, saved = moves.ends, moves.slots, moves.leaving, moves.saved
-    first, listed, bad = _enter(
+    first, listed, bad, negative = _enter(
         src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys.shape[0]), seed, counts, held,
         marks, slide, slots, saved, moves.listed, moves.listed_slots,
     )  # fmt: skip
     gone = _leave(leaving, keys, counts, held, slots.shape[0], saved, moves.gone)
-    staying = late = 0
+    staying = late = large = 0
     if moves.summed:
         _add(slots, moves.weights, moves.kept, leaving, moves.left, sums)
     if moves.times is not None:
         late = _see(slots, moves.times, saved, latest, moves.late)
     if moves.lists == "all":
-        staying = _weigh(
-            leaving, keys, counts, sums, marks, slide, listed, moves.listed, moves.listed_slots, moves.listed_weights,
+        staying, large = _weigh(
+            leaving, keys, counts, sums, signed or negative > 0, marks, slide, listed, moves.listed,
+            moves.listed_slots, moves.listed_weights,
         )  # fmt: skip
-    found = Counts(first, gone, listed, staying, late, bad)
+    found = Counts(first, gone, listed, staying, late, bad, negative, large)
     return lambda: found, lambda: _restore(slots, leaving, counts, held, saved)
 
 

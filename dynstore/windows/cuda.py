@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["EnteringRows", "PairArrays", "place_keys", "start_moves"]
 
 # Entries of `control`: the bounds of the entering rows' ids (``d_leave_bounds``), then the counts as in `Found`.
-_, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(
+_, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD, NEGATIVE, LARGE = declare(
     "window slide",
     LOW_SOURCE=0, HIGH_SOURCE=1, LOW_DESTINATION=2, HIGH_DESTINATION=3,
-    FIRST=4, GONE=5, LISTED=6, STAYING=7, LATE=8, BAD=9,
+    FIRST=4, GONE=5, LISTED=6, STAYING=7, LATE=8, BAD=9, NEGATIVE=10, LARGE=11,
 )  # fmt: skip
 BOUNDS = 4
 assert CONTROL_WORDS >= SUMS, "`control` has all but the sums of blocks"
@@ -98,10 +98,14 @@ def k_enter_rows(rows, pairs, marks, mark, slots, saved, listed, listed_slots, c
             first = cuda.atomic.add(pairs.counts, slot, 1) == 0
             chosen = cuda.atomic.exch(marks, slot, mark) != mark if marks.shape[0] > 0 else first
             if saved.shape[0] > 0:
-                saved[i] = pairs.held[slot]
+                for part in range(pairs.held.shape[1]):
+                    saved[i, part] = pairs.held[slot, part]
         slots[i] = slot
-        if i < rows.weights.shape[0] and (math.isnan(rows.weights[i]) or (rows.summed and math.isinf(rows.weights[i]))):
-            cuda.atomic.add(control, BAD, 1)
+        if i < rows.weights.shape[0]:
+            if math.isnan(rows.weights[i]) or (rows.summed and math.isinf(rows.weights[i])):
+                cuda.atomic.add(control, BAD, 1)
+            if rows.summed and rows.weights[i] < 0:
+                control[NEGATIVE] = 1
     d_leave_bounds(control, min(row, 0), max(row, 0), min(column, 0), max(column, 0))
     d_claim(control, FIRST, first)
     if listed.shape[1] > 0:  # the same in all threads
@@ -126,13 +130,29 @@ def k_leave_rows(leaving, keys, counts, held, entered, saved, gone, control, mai
     if slot >= 0:
         last = cuda.atomic.add(counts, slot, -1) == 1
         if saved.shape[0] > entered:
-            saved[entered + i] = held[slot]
+            for part in range(held.shape[1]):
+                saved[entered + i, part] = held[slot, part]
     place = d_claim(control, GONE, last)
     if last:
         gone[0, place] = keys[slot] >> 32
         gone[1, place] = keys[slot] & LOW
     if mailbox.shape[0] > 0:  # the same in all threads
         d_post_when_last(control, mailbox, ticket, ARRIVALS)
+
+
+@device
+def d_add_weight(sums, slot, weight):
+    """Add a weight to a pair's sum, and what is lost by that to its other part; other threads may add, too.
+
+    The atomic addition returns the sum before, so its rounding error is known (Knuth, TAOCP 2, 4.2.2, theorem B).
+    Weights that are not finite are left out: the slide is refused.
+    """
+    if math.isinf(weight) or math.isnan(weight):
+        return
+    before = cuda.atomic.add(sums, (slot, 0), weight)
+    total = before + weight
+    other = total - before
+    cuda.atomic.add(sums, (slot, 1), (before - (total - other)) + (weight - other))
 
 
 @kernel
@@ -143,9 +163,9 @@ def k_add_weights(slots, weights, kept, leaving, left, sums):
     if i < number:
         kept[i] = weights[i]
         if slots[i] >= 0:
-            cuda.atomic.add(sums, slots[i], np.float64(weights[i]))
+            d_add_weight(sums, np.int64(slots[i]), np.float64(weights[i]))
     elif i - number < leaving.shape[0] and leaving[i - number] >= 0:
-        cuda.atomic.add(sums, leaving[i - number], -left[i - number])
+        d_add_weight(sums, np.int64(leaving[i - number]), -left[i - number])
 
 
 @kernel
@@ -155,7 +175,7 @@ def k_see_times(slots, times, saved, latest, late, control, mailbox, ticket):
     ``saved``: the latest times before this slide.
     """
     i = cuda.grid(1)
-    is_late = i < slots.shape[0] and slots[i] >= 0 and times[i] < saved[i]
+    is_late = i < slots.shape[0] and slots[i] >= 0 and times[i] < saved[i, 0]
     if i < slots.shape[0]:
         late[i] = is_late
         if slots[i] >= 0:
@@ -164,9 +184,25 @@ def k_see_times(slots, times, saved, latest, late, control, mailbox, ticket):
     d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
 
+@device
+def d_weight(counts, sums, signed, slot):
+    """Return the weight of a pair, its sum or its count; one thread owns it.
+
+    A rounding error makes no sum negative that is none.
+    """
+    total = np.float64(counts[slot])
+    if sums.shape[0] > 0:
+        total = sums[slot, 0] + sums[slot, 1]
+        rest = sums[slot, 1] - (total - sums[slot, 0])
+        if total < 0 and not signed:
+            total, rest = np.float64(0.0), np.float64(0.0)
+        sums[slot, 0], sums[slot, 1] = total, rest
+    return total
+
+
 @kernel
 def k_weigh_pairs(
-    leaving, keys, counts, sums, marks, mark, listed, listed_slots, weights, control, mailbox, ticket
+    leaving, keys, counts, sums, signed, marks, mark, listed, listed_slots, weights, control, mailbox, ticket
 ):  # fmt: skip
     """One thread owns one listed pair or, behind these, one row that leaves: it writes the pair's sum or count.
 
@@ -183,7 +219,7 @@ def k_weigh_pairs(
             if cuda.atomic.exch(marks, leaving[j], mark) != mark:
                 slot = np.int64(leaving[j])
         elif sums.shape[0] > 0:
-            sums[leaving[j]] = 0.0
+            sums[leaving[j], 0] = sums[leaving[j], 1] = 0.0
     stays = j >= 0 and slot >= 0
     behind = control[LISTED] + d_claim(control, STAYING, stays)
     if stays:
@@ -191,7 +227,9 @@ def k_weigh_pairs(
         listed[0, place] = keys[slot] >> 32
         listed[1, place] = keys[slot] & LOW
     if slot >= 0:
-        weights[place] = sums[slot] if sums.shape[0] > 0 else np.float64(counts[slot])
+        weights[place] = d_weight(counts, sums, signed or control[NEGATIVE] > 0, slot)
+        if math.isnan(weights[place]) or math.isinf(weights[place]):
+            cuda.atomic.add(control, LARGE, 1)
     d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
 
@@ -210,7 +248,8 @@ def k_restore_rows(slots, leaving, counts, held, saved):
     if slot >= 0:
         cuda.atomic.add(counts, slot, change)
         if i < saved.shape[0]:
-            held[slot] = saved[i]
+            for part in range(held.shape[1]):
+                held[slot, part] = saved[i, part]
 
 
 @kernel
@@ -235,15 +274,15 @@ def start_moves(backend: Backend, table: PairTable, moves: Moves) -> tuple[Calla
 
     def read() -> Counts:
         totals = mailbox.read(backend, ticket)
-        first, gone, listed, staying, late, bad = totals[FIRST : BAD + 1]
-        return Counts(first, gone, listed, staying, late, bad, tuple(totals[:BOUNDS]))
+        first, gone, listed, staying, late, bad, negative, large = totals[FIRST : LARGE + 1]
+        return Counts(first, gone, listed, staying, late, bad, negative, large, tuple(totals[:BOUNDS]))
 
     return read, take_back
 
 
 def _start(backend: Backend, table: PairTable, moves: Moves, words: Array, ticket: int) -> None:
     """Launch the kernels of a slide; the last one posts the totals, so it is launched even if there are no rows."""
-    keys, counts, held, sums, latest, marks, seed, slide = table
+    keys, counts, held, sums, latest, marks, signed, seed, slide = table
     (src, dst), slots, leaving, control = moves.ends, moves.slots, moves.leaving, moves.control
     number, more = int(slots.shape[0]), int(leaving.shape[0])
     k_enter_rows.launch(
@@ -261,7 +300,7 @@ def _start(backend: Backend, table: PairTable, moves: Moves, words: Array, ticke
         k_see_times.launch(max(number, 1), slots, moves.times, moves.saved, latest, moves.late, control, words, ticket)
     if moves.lists == "all":
         k_weigh_pairs.launch(
-            max(number + more, 1), leaving, keys, counts, sums, marks, slide, moves.listed, moves.listed_slots,
+            max(number + more, 1), leaving, keys, counts, sums, signed, marks, slide, moves.listed, moves.listed_slots,
             moves.listed_weights, control, words, ticket,
         )  # fmt: skip
 

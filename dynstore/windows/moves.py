@@ -54,6 +54,10 @@ class Counts(NamedTuple):
         Entering rows that are older than a row of their pair in the window. Only counted with times.
     bad : int
         Entering rows whose weight is NaN, or infinite where weights are summed.
+    negative : int
+        Entering rows whose weight is below 0. Only counted where weights are summed.
+    large : int
+        Listed pairs whose sum is more than the graph's weights hold.
     bounds : tuple of int
         The lowest and the highest source and destination of the entering rows, and 0. On the host ids are validated
         before, and the bounds are zeros.
@@ -65,6 +69,8 @@ class Counts(NamedTuple):
     staying: int
     late: int
     bad: int
+    negative: int
+    large: int
     bounds: tuple[int, ...] = (0, 0, 0, 0)
 
 
@@ -129,8 +135,8 @@ class Moves:
     listed_weights : array, shape (L,)
     late : array, shape (N,), bool
         Gets whether an entering row is older than a row of its pair in the window.
-    saved : array
-        Gets the sums or the latest times of the rows' slots, to restore them.
+    saved : array, shape (N, 1) or (N + M, 2)
+        Gets the latest times or the sums of the rows' slots, to restore them.
     control : array, int64
         Zeros, for kernels that count.
     """
@@ -154,7 +160,7 @@ class Moves:
             ((2, number if lists == "new" else num_weighed), dtype),
             (number if lists == "all" else 0, np.int32),
             (num_weighed, weight_dtype),
-            (num_saved, np.float64 if times is None else times.dtype),
+            ((num_saved, 2 if self.summed else 1), np.float64 if times is None else times.dtype),
             (0 if times is None else number, np.bool_),
             zeroed=1,
         )  # fmt: skip

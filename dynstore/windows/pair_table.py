@@ -18,10 +18,13 @@ class PairTable(NamedTuple):
     Attributes
     ----------
     keys, counts : arrays, shape (S,)
-    held : array
-        What slots hold beside counts, so what a slide saves: ``sums`` or ``latest``.
-    sums, latest, marks : arrays, shape (S,)
+    held : array, shape (S, 1) or (S, 2)
+        What slots hold beside counts, so what a slide saves: ``latest`` or ``sums``.
+    sums : array, shape (S, 2)
+    latest, marks : arrays, shape (S,)
         Without entries where the window needs none.
+    signed : bool
+        Whether a weight was negative, so that sums may be.
     seed : int
     slide : int
         The number of this slide, for marks.
@@ -33,5 +36,6 @@ class PairTable(NamedTuple):
     sums: Array
     latest: Array
     marks: Array
+    signed: bool
     seed: int
     slide: int

@@ -35,8 +35,8 @@ class Pairs:
         Source and destination, 32 bits each; EMPTY in slots without a pair.
     counts : array, shape (S,), int32
         The rows of the window that name the pair.
-    sums : array, shape (S,), float64, or None
-        The sum of their weights.
+    sums : array, shape (S, 2), float64, or None
+        The sum of their weights: what float64 holds of it, and what is left over.
     latest : array, shape (S,), int64 or float64, or None
         The greatest time of a row that names the pair.
     marks : array, shape (S,), int32, or None
@@ -47,6 +47,8 @@ class Pairs:
         At most so many slots are not EMPTY.
     slides : int
         The number of the last slide, for marks.
+    signed : bool
+        Whether a weight was negative. Else no sum is, so one that a rounding error makes negative is 0.
     """
 
     backend: Backend
@@ -58,6 +60,7 @@ class Pairs:
     seed: int
     filled: int = 0
     slides: int = 0
+    signed: bool = False
 
     @classmethod
     def allocate(cls, backend: Backend, num_pairs: int, summed: bool, times: Any, marked: bool) -> Pairs:
@@ -69,7 +72,7 @@ class Pairs:
         keys = backend.empty(num_slots, np.int64)
         keys.fill(EMPTY)
         counts = backend.zeros(num_slots, np.int32)
-        sums = backend.zeros(num_slots, np.float64) if summed else None
+        sums = backend.zeros((num_slots, 2), np.float64) if summed else None
         latest = None
         if times is not None:
             latest = backend.empty(num_slots, times)
@@ -85,11 +88,12 @@ class Pairs:
     @property
     def table(self) -> PairTable:
         """The table as the kernels of a slide take it."""
-        no_sums = self.backend.nothing(np.float64)
-        sums, latest = (no_sums if array is None else array for array in (self.sums, self.latest))
+        nothing = self.backend.nothing(np.float64)
+        sums = nothing.reshape(0, 2) if self.sums is None else self.sums
+        latest = nothing if self.latest is None else self.latest
         marks = self.backend.nothing(np.int32) if self.marks is None else self.marks
-        held = latest if self.sums is None else sums
-        return PairTable(self.keys, self.counts, held, sums, latest, marks, self.seed, self.slides)
+        held = latest.reshape(-1, 1) if self.sums is None else sums
+        return PairTable(self.keys, self.counts, held, sums, latest, marks, self.signed, self.seed, self.slides)
 
     @property
     def kernels(self) -> Any:
@@ -150,7 +154,7 @@ class Pairs:
             twin.sums[new] = self.sums[old]
         if self.latest is not None and twin.latest is not None:
             twin.latest[new] = self.latest[old]
-        twin.filled = held
+        twin.filled, twin.signed = held, self.signed
         return twin, places
 
     @property

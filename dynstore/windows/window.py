@@ -60,8 +60,9 @@ class Window:
         time minus ``length``. Late rows that are still inside the window are placed by their time.
     keep : {"latest", "count", "sum"}
         The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "count" and
-        "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in float64; they
-        are exact for whole numbers below 2**53. In a multigraph each row is an edge: ask ``G.simple(...)``.
+        "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in two float64:
+        their error is less than 2**-95 of the greatest sum that the pair has had. If no weight was negative, no sum
+        is. In a multigraph each row is an edge: ask ``G.simple(...)``.
     step : int, float, str or timedelta, optional
         Rows leave only in multiples of this number of rows, or of this length of time.
     drop_vertices : bool, optional
@@ -87,7 +88,7 @@ class Window:
 
     Else the window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
-    12 more with ``keep="sum"``, and 8 more with ``by="time"`` in a graph with extra columns, or with weights and
+    20 more with ``keep="sum"``, and 8 more with ``by="time"`` in a graph with extra columns, or with weights and
     ``keep="latest"``, in a table of two to four times as many slots.
 
     Examples
@@ -316,7 +317,7 @@ class Window:
             found = read()
             renumbering = self._validated(numbers, renumbering, chosen, found)
             insertions, latest = self._arrivals(numbers, moves, found, chosen.rows, extra)
-            follow = partial(self._plan_rows, number, old, chosen.newest, latest)
+            follow = partial(self._plan_rows, number, old, chosen.newest, latest, found.negative > 0)
             deletions = listed_edges(moves.gone, found.gone)
             report = exchange(G.core, "slide", Exchange(deletions, insertions, renumbering, follow=follow))
         except BaseException:
@@ -356,13 +357,23 @@ class Window:
         if found.bad:
             G.core.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
             refuse_infinite(G.core.backend.xp.isinf(numbers.weights))
+        if found.large:
+            raise InputError(
+                f"slide: the weights of a pair sum to more than {G.weight_dtype} holds; wanted smaller ones"
+            )
         renumbering.read_from = chosen.columns[:2]
         return renumbering
 
     def _plan_rows(
-        self, number: int, old: int, newest: int | float | None, latest: Latest | None, renumbering: RenumberingPlan
+        self,
+        number: int,
+        old: int,
+        newest: int | float | None,
+        latest: Latest | None,
+        signed: bool,
+        renumbering: RenumberingPlan,
     ) -> Callable[[], None]:
-        """Plan the rows and the table after a slide."""
+        """Plan the rows and the table after a slide; ``signed``: whether a weight that enters is negative."""
         pairs, rows = self._pairs, self._rows
         assert pairs is not None
         assert rows is not None
@@ -376,6 +387,7 @@ class Window:
         def commit() -> None:
             rows.drop(old)
             rows.append(planned, number)
+            pairs.signed |= signed
             self._pairs, self._newest, self._version = pairs, newest, self.graph.version
 
         return commit
